@@ -16,7 +16,7 @@ JSON_OPTIONS: Final = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-"""Options of Spark's ``to_json``: write NULL fields, and microseconds, which Spark cuts to milliseconds by default."""
+"""Options of Spark's ``to_json``: keep NULL fields, and microseconds, which Spark cuts to milliseconds by default."""
 NOT_IN_A_PIPELINE: Final = "ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION"
 
 
@@ -31,10 +31,10 @@ def to_records(
 ) -> DataFrame:
     """Convert a DataFrame into the columns key, value, headers, topic, partition for ``format("kohort")``.
 
-    ``value``: a text or binary column, or the columns of one JSON object (default: all columns).
-    ``key``: a column, cast to text unless binary. ``headers``: the name of a column of headers, or for each header its
-    name and a column of text or binary. ``topic``, ``partition``: column names; without them the columns are left out.
-    Raises UsageError for a struct, array or map as key, value or header.
+    ``value``: a text or binary column, or a list of columns that become one JSON object (default: all columns).
+    ``key``: a column; it is cast to text unless it is binary. ``headers``: the name of a column of headers, or a dict
+    of header name to text or binary column. ``topic``, ``partition``: column names; without one, the result has no
+    such column. Raises UsageError for a struct, array or map as key, value or header.
 
     Records without headers get an empty list: Spark copies NULL lists to Python 8 to 13 times slower (measured).
     """
@@ -76,7 +76,7 @@ def _bytes(frame: DataFrame, column: str | Any) -> Column:
     except AnalysisException as error:
         if error.getCondition() != NOT_IN_A_PIPELINE:
             raise
-        kind = ""  # Spark analyses no DataFrame inside a function of a declarative pipeline
+        kind = ""  # Spark cannot determine column types inside a function of a declarative pipeline
     if kind == "binary":
         return made
     if kind.startswith(("struct", "array", "map")):

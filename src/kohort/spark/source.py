@@ -1,4 +1,4 @@
-"""``format("kohort")``, source and sink. Options are checked when the DataFrame is made or the write is planned."""
+"""``format("kohort")``, source and sink. Checks options when the DataFrame is created or the write is planned."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SPARK_OPTIONS: Final = ("path", "checkpointlocation", "queryname")
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Raise ConfigError for an option that neither source nor sink has; ``kafka.`` options are checked later."""
+    """Raise ConfigError for an option that neither source nor sink has. ``kafka.`` options are checked later."""
     known = {*BY_LOWER_NAME, *REFUSED, *(o.name.lower() for o in SINK_TABLE), *_SPARK_OPTIONS}
     for name in names:
         if name.lower() not in known and not name.lower().startswith("kafka."):
@@ -31,10 +31,10 @@ def check_names(names: Iterable[str]) -> None:
 
 
 class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
-    """Spark data source for topics of kohort's broker, Apache Kafka, and other brokers of Kafka's protocol."""
+    """Spark data source for topics of kohort's broker, Apache Kafka, and other brokers with the Kafka protocol."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        # Spark does not say yet if this is a read or a write: reject only names that neither source nor sink has.
+        # Spark does not tell yet whether this is a read or a write. Reject only names that neither of them has.
         super().__init__(options)
         check_names(dict(options))
 
@@ -43,7 +43,7 @@ class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no type
         return "kohort"
 
     def schema(self) -> str:
-        # Spark does not say yet if this is a stream or a batch: reader() and streamReader() check the other options.
+        # Spark does not tell yet if this is a stream or a batch. reader() and streamReader() check the other options.
         decoded = dict(self.options).get("value.format", "raw").strip().lower()
         if decoded != "raw":
             raise ConfigError(
@@ -68,7 +68,7 @@ class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no type
         return KohortBatchWriter(*self._sink(schema, streaming=False))
 
     def streamWriter(self, schema: Any, overwrite: bool) -> KohortStreamWriter:  # noqa: N802, ARG002 - Spark's names
-        # In complete mode Spark passes overwrite=True: the whole result is sent again, as by Spark's Kafka connector.
+        # In complete mode Spark passes overwrite=True. The sink sends the whole result again, as Spark's Kafka sink.
         return KohortStreamWriter(*self._sink(schema, streaming=True))
 
     def _sink(self, schema: Any, *, streaming: bool) -> tuple[SinkOptions, tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""Start and end offset of each partition of a read, and the size limit of a micro-batch."""
+"""Start and end offset of each partition of a read, and the limits of a micro-batch in records and bytes."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def resolve(
     committed: Commits,
     fallback: str = "earliest",
 ) -> PartitionOffsets:
-    """Return the start offset, or the exclusive end offset, of each partition of a read.
+    """Return the start offset of each partition of a read, or the exclusive end offset, as ``bound`` specifies.
 
-    ``option``: name of the option ``bound``, for errors; ``committed``: committed offsets of the group, used if
-    ``bound`` is "group"; ``fallback``: earliest or latest, for partitions without a committed offset.
+    ``option``: name of the option with the value ``bound``, for errors. ``committed``: committed offsets of the group,
+    used if ``bound`` is "group". ``fallback``: earliest or latest, for partitions without a committed offset.
     """
     wanted = sorted(set(partitions))
     if isinstance(bound, ByTime):
@@ -88,7 +88,7 @@ SAMPLE_AGE_S: Final = 10.0
 
 
 class BatchLimits:
-    """Size limits of a query's micro-batches. ``now``, ``pause``: functions for time and sleep, which tests replace."""
+    """Limits of a query's micro-batches. ``now``, ``pause``: functions for time and sleep, which tests replace."""
 
     def __init__(self, options: SourceOptions, now: Callable[[], float], pause: Callable[[float], None]) -> None:
         self._options = options
@@ -96,14 +96,14 @@ class BatchLimits:
         self._pause = pause
         self._last_batch: float | None = None
         self._weights: dict[TopicPartition, tuple[float, float]] = {}
-        """Mean record size of each partition in bytes, and the time at which it was sampled."""
+        """For each partition: mean record size in bytes, and the time of this measurement."""
 
     def end(
         self, cluster: SourceCluster, begin: PartitionOffsets, heads: PartitionOffsets, *, finite: bool
     ) -> PartitionOffsets:
         """Return the end offsets of the next micro-batch.
 
-        ``finite``: True if the query ends at the log end offsets ``heads``, so that it waits for no further records.
+        ``finite``: True if the query ends at the log end offsets ``heads``; then it does not wait for further records.
         """
         backlog = {tp: head - begin.get(tp, head) for tp, head in heads.items() if head > begin.get(tp, head)}
         if not finite and self._wait_for_more(sum(backlog.values())):
@@ -130,7 +130,7 @@ class BatchLimits:
     def _rows_of_bytes(
         self, cluster: SourceCluster, begin: PartitionOffsets, backlog: PartitionOffsets, most_bytes: int
     ) -> int:
-        """Estimate how many records fit into ``most_bytes``, from the mean record size at the start of the backlog."""
+        """Estimate how many records fit into ``most_bytes``, from the mean size of the backlog's first records."""
         largest = sorted(backlog, key=lambda tp: (-backlog[tp], tp))[:SAMPLED_MOST]
         now = self._now()
         for tp in largest:

@@ -1,7 +1,7 @@
-"""Interface between the Spark source and a Kafka cluster, and its implementation by kohort's clients.
+"""Interface between the Spark source and a Kafka cluster, and its implementation with kohort's clients.
 
-Tests implement ``SourceCluster`` without a broker. Each worker process keeps its clients: Spark reuses Python workers,
-so later tasks reuse the connections.
+Tests implement ``SourceCluster`` without a broker. Each worker process keeps its clients. Spark reuses worker
+processes, so later tasks reuse the connections.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ class RangeGone(KohortError):
 class SourceCluster(Protocol):
     def topics(self) -> set[str]: ...
     def partitions(self, topics: Iterable[str]) -> set[TopicPartition]:
-        """Return the partitions of topics; skip missing topics."""
+        """Return the partitions of topics; skip topics that do not exist."""
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
     def latest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
     def at_times(self, times: Mapping[TopicPartition, int]) -> PartitionOffsets:
-        """Return each partition's first offset at or after its timestamp (ms); omit partitions without such records."""
+        """Return each partition's first offset at or after its timestamp (ms). Omit partitions without such records."""
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, bytes]:
-        """Return the topic ids found by the last call of ``partitions``; a recreated topic has a new id."""
+        """Return the topic ids that the last call of ``partitions`` found. A recreated topic has a new id."""
 
     def mean_bytes(self, tp: TopicPartition, offset: int) -> float:
-        """Return the mean size (key and value) of records from ``offset`` on, in bytes; 0 if there are no records."""
+        """Return the mean size (key and value) in bytes of records from ``offset`` on; 0 if there are no records."""
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]: ...
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None: ...
     def wait_for_records(self, heads: Mapping[TopicPartition, int], timeout_ms: int) -> None:
-        """Wait up to ``timeout_ms`` until a partition has a record at or after its offset in ``heads``."""
+        """Wait up to ``timeout_ms`` until a partition in ``heads`` has a record at or after its offset."""
 
     def fetch(self, wanted: Range, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield ``columns`` of the records in an offset range; the last batch may extend beyond the range."""
+        """Yield the records of an offset range, only with ``columns``. The last batch may extend beyond the range."""
 
     def close(self) -> None: ...
 
@@ -150,7 +150,7 @@ class KohortCluster:
     def wait_for_records(self, heads: Mapping[TopicPartition, int], timeout_ms: int) -> None:
         if not heads or timeout_ms <= 0:
             return
-        # Fetch as few bytes as possible: only the arrival of a record matters, not its content.
+        # Fetch as few bytes as possible: the content of the record is not needed, only its arrival.
         consumer = self._consumer("idle", {"fetch.max.bytes": 1, "max.partition.fetch.bytes": 1})
         if consumer.assignment() != set(heads):
             consumer.assign(list(heads))
@@ -188,12 +188,12 @@ class KohortCluster:
             consumer.unsubscribe()
 
     def _reader(self, wanted: Range) -> Consumer:
-        """Return a consumer for an offset range; its fetches are small if the range is small."""
+        """Return a consumer for an offset range. Limit its fetch size if the range is small."""
         settings: dict[str, Any] = {"auto.offset.reset": "none"}
         mean = self._mean_bytes.get(wanted.topic)
         if mean is None or mean * (wanted.end - wanted.start) > _LITTLE_BYTES / 2:
             return self._consumer("fetch", settings)
-        # Records fetched beyond the range are discarded: large fetches double the work of a task with 100 rows.
+        # Records beyond the range are discarded: large fetches double the work of a task with 100 rows.
         for name in ("fetch.max.bytes", "max.partition.fetch.bytes"):
             settings[name] = min(int(self._settings.get(name, _LITTLE_BYTES)), _LITTLE_BYTES)
         return self._consumer("fetch little", settings)
@@ -226,7 +226,7 @@ _clusters: dict[tuple[Any, ...], SourceCluster] = {}
 
 
 def connect(options: SourceOptions) -> SourceCluster:
-    """Return the cluster connection of a read; tasks in one process share it, as Spark reuses workers."""
+    """Return the connection to the cluster of a read. Tasks in one process share it: Spark reuses worker processes."""
     key = (os.getpid(), options.bootstrap_servers, options.group_id, tuple(sorted(options.client.items())))
     if key not in _clusters:
         _clusters[key] = KohortCluster(options)
@@ -236,7 +236,10 @@ def connect(options: SourceOptions) -> SourceCluster:
 def selected_partitions(
     cluster: SourceCluster, options: SourceOptions, *, absent_ok: bool = False
 ) -> set[TopicPartition]:
-    """Return the existing partitions that the options of a read select. Raises ApiError if a named topic is missing."""
+    """Return the existing partitions that the options of a read select.
+
+    Raises ApiError if an option names a missing topic or partition, except with ``absent_ok``.
+    """
     if options.subscribe_pattern:
         whole = re.compile(options.subscribe_pattern)
         return cluster.partitions(t for t in sorted(cluster.topics()) if whole.fullmatch(t))

@@ -1,12 +1,13 @@
 """Commits of a query to its group: start offsets, and ends of completed micro-batches; warnings about foreign commits.
 
 Commit metadata is ``kohort-init:...`` for start offsets and ``kohort-query:...`` for completed micro-batches. Other
-metadata in the group means that another query commits there or that a user reset the group. The query logs a warning
-and continues: its position is in its checkpoint, not in the group.
+metadata in the group means that another query commits there or that a user reset the group. The query then logs a
+warning and continues: its position is in its checkpoint, not in the group.
 
-In member mode the metadata is ``kohort-member:QUERY:UPTO``: the query that owns the partition, and the end of the
-micro-batch that begins at the committed offset. The next owner starts at the committed offset and marks rows below
-UPTO as possibly redelivered. QUERY is a number in the checkpoint's offsets: a Python source does not know its query id.
+In member mode the metadata is ``kohort-member:QUERY:UPTO``. QUERY identifies the query that owns the partition; UPTO is
+the end of the micro-batch that begins at the committed offset. The next owner starts at the committed offset and marks
+rows below UPTO as possibly redelivered. QUERY is a random number, stored in the offsets of the checkpoint: a Python
+source does not know Spark's query id.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class CommitMark(NamedTuple):
 
 
 class PartitionStart(NamedTuple):
-    """Start offset of a newly assigned partition; rows below ``redelivered_below`` may have been delivered before."""
+    """Start offset of a newly assigned partition. Rows below ``redelivered_below`` may have been delivered before."""
 
     start: int
     redelivered_below: int
@@ -55,9 +56,11 @@ def parse_mark(metadata: str) -> CommitMark | None:
 def partition_start(committed: OffsetAndMetadata, query: int, done: int | None) -> PartitionStart:
     """Return the offset at which ``query`` starts an assigned partition.
 
-    ``committed``: committed offset of the group; ``done``: offset in the query's checkpoint. If the query itself made
-    the last commit, no other query has owned the partition since: the checkpoint decides, which may be one micro-batch
-    ahead of the commit. Otherwise the commit decides: another query has read records, or a user reset the offset.
+    ``committed``: committed offset of the group. ``done``: offset in the query's checkpoint.
+
+    1. If ``query`` itself made the last commit, no other query has owned the partition since. The larger offset counts:
+       the checkpoint may be one micro-batch ahead of the commit.
+    2. Otherwise the committed offset counts: another query has read records, or a user reset the offset.
     """
     mark = parse_mark(committed.metadata)
     start = committed.offset
@@ -78,7 +81,7 @@ log = logging.getLogger(__name__)
 
 
 def query_mark(owner: str = "") -> str:
-    """Return the metadata for this process's commits: host, pid, start time, and the owner of the query."""
+    """Return the metadata for commits of this process: host, pid, start time, and the owner of the query."""
     mark = f"kohort-query:{socket.gethostname()}:{os.getpid()}:{time.time_ns() // 1_000_000}"
     return f"{mark}:{owner}" if owner else mark
 
@@ -97,9 +100,9 @@ class GroupCommits:
         return self._cluster().committed(partitions) if self._options.group_id else {}
 
     def pin(self, initial: PartitionOffsets, *, fresh: bool) -> None:
-        """Commit a query's start offsets to its group before micro-batch 0 is planned.
+        """Commit a query's start offsets to its group before Spark plans micro-batch 0.
 
-        If the commit fails, the query must not start: a retry could skip rows.
+        If the commit fails, the query must not start: a later start could skip rows.
         """
         if not self._options.commits:
             return
@@ -109,9 +112,9 @@ class GroupCommits:
         self._last_commit, self._pinned = offsets, True
 
     def commit_completed(self, offsets: Mapping[TopicPartition, int], *, planned: bool) -> None:
-        """Commit the end of the last completed micro-batch; if that fails, log the error and retry at the next trigger.
+        """Commit the end of the last completed micro-batch. If that fails, log the error and retry at the next trigger.
 
-        ``planned``: True if a micro-batch was planned, so that this commit may replace the committed start offsets.
+        ``planned``: True if a micro-batch was planned, so that this commit may overwrite the committed start offsets.
         """
         if not self._options.commits:
             return

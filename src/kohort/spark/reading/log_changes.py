@@ -1,9 +1,9 @@
-"""Detects records deleted before they were read, and topics deleted or recreated during a query.
+"""Detects records that were deleted before the query read them, and topics deleted or recreated during a query.
 
 With ``failOnDataLoss=true`` such a loss ends the query with an error. Otherwise the query logs the loss, and continues
-after the deleted records, or at the beginning of a recreated topic. A recreated topic has the same name and another id
-(KIP-516). The offsets in Spark's checkpoint contain the topic ids, so a topic recreated between two runs is detected
-too, unless the brokers have no topic ids.
+after the deleted records, or at the beginning of the recreated topic. A recreated topic has the same name and another
+id (KIP-516). The offsets in Spark's checkpoint contain the topic ids. So the query also detects a topic that was
+recreated between two runs, unless the brokers have no topic ids.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from kohort.spark.reading.ranges import DataLost, data_lost
 log = logging.getLogger(__name__)
 
 IDS_KEY: Final = "kohort:topics"
-"""JSON key under which a query's offsets hold the topic ids, beside the topics; no topic can have this name."""
+"""JSON key of the topic ids in the offsets of a query, beside the topics; no topic can have this name."""
 
 TopicIds = dict[str, str]
 
 
 def hex_ids(found: Mapping[str, bytes]) -> TopicIds:
-    """Convert topic ids to hexadecimal; omit the zero ids of brokers without topic ids."""
+    """Convert topic ids to hexadecimal; omit the all-zero ids of brokers without topic ids."""
     return {topic: number.hex() for topic, number in sorted(found.items()) if any(number)}
 
 
@@ -55,9 +55,10 @@ class LogChanges:
     def starts_after_loss(
         self, cluster: SourceCluster, begin: Mapping[TopicPartition, int], heads: PartitionOffsets, before: TopicIds
     ) -> PartitionOffsets:
-        """Return new start offsets of partitions whose records at ``begin`` were deleted, or whose topic was recreated.
+        """Return new start offsets for partitions whose next records were deleted, or whose topic was recreated.
 
-        ``before``: topic ids at the last micro-batch. Raises DataLost if failOnDataLoss is set.
+        ``begin``: offsets of the next records. ``before``: topic ids at the last micro-batch. Raises DataLost if
+        failOnDataLoss is true.
         """
         self._check_deleted(begin, heads)
         replaced = self.check_recreated(cluster, before)
@@ -73,7 +74,7 @@ class LogChanges:
         return starts
 
     def check_recreated(self, cluster: SourceCluster, before: TopicIds) -> set[str]:
-        """Return the recreated topics, whose ids differ from ``before``. Raises DataLost if failOnDataLoss is set."""
+        """Return the recreated topics: their ids differ from ``before``. Raises DataLost if failOnDataLoss is true."""
         topics = recreated_topics(before, hex_ids(cluster.topic_ids(before)))
         if not topics:
             return topics

@@ -1,10 +1,11 @@
 """Streaming reader of ``group.mode=member``: several queries in one group share the partitions of their topics.
 
 The offsets of such a query contain exactly its assigned partitions. A micro-batch reads the partitions that are in both
-its start and its end offsets: a partition is added or removed by a micro-batch that reads none of its records. So a
-micro-batch that Spark repeats reads the same records, unless another query owns their partition in the meantime.
+its start and its end offsets. A newly assigned or revoked partition is in only one of the two, so this micro-batch
+reads none of its records. A micro-batch that Spark repeats reads the same records, unless another query has become the
+owner of a partition.
 
-Before a micro-batch is planned, the member commits the start and end offsets of the micro-batch in its generation
+Before Spark plans a micro-batch, the member commits the start and end offsets of the micro-batch in its generation
 (group_commits.py). The commit of a fenced member is rejected, and the member plans nothing until it has rejoined. A
 rebalance waits for the micro-batch in flight, up to ``max.poll.interval.ms``.
 """
@@ -37,7 +38,7 @@ from kohort.spark.values.row_builders import RowBuilder
 log = logging.getLogger(__name__)
 
 OnRevoked = Callable[[Collection[TopicPartition]], None]
-"""Callback that receives the revoked partitions, and can still commit their offsets."""
+"""Callback for revoked partitions; it can still commit their offsets."""
 _CLOSE_MS: Final = 5_000
 
 
@@ -46,7 +47,7 @@ class GroupMembership(Protocol):
     def assigned(self) -> set[TopicPartition]: ...
 
     def poll(self, wait_ms: int, on_revoked: OnRevoked) -> set[TopicPartition]:
-        """Poll the group and continue a rebalance; wait up to ``wait_ms`` if no partition is assigned.
+        """Poll the group and continue a rebalance. Wait up to ``wait_ms`` if no partition is assigned.
 
         Returns the newly assigned partitions.
         """
@@ -58,15 +59,15 @@ class GroupMembership(Protocol):
 
 
 class DriverMembership:
-    """Group membership of the driver: a consumer of the query's topics, with all partitions paused."""
+    """Group membership of the driver: a consumer that subscribes to the query's topics and pauses all partitions."""
 
     def __init__(self, options: SourceOptions) -> None:
         import re
 
         from kohort.aio.consuming.consumer import Consumer
 
-        # A cooperative assignor keeps owned partitions in a rebalance, so that micro-batches continue (KIP-429,
-        # KIP-848).
+        # A cooperative assignor or protocol keeps owned partitions in a rebalance, so that micro-batches continue
+        # (KIP-429, KIP-848).
         assigns = options.client.get("group.protocol") != "consumer"
         settings: dict[str, Any] = {
             "client.id": "kohort-spark",
@@ -100,7 +101,7 @@ class DriverMembership:
     def close(self) -> None:
         self._consumer.close(timeout_ms=_CLOSE_MS)
 
-    # Rebalance callbacks of the consumer, called in poll()
+    # Rebalance callbacks of the consumer, which poll() calls
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
         self._consumer.pause(partitions)
@@ -122,13 +123,13 @@ class DriverMembership:
 
 
 def _exit_on_sigterm() -> None:
-    """Exit at SIGTERM, which Spark sends when the query stops, so that the member leaves the group."""
+    """Exit at SIGTERM, so that the member leaves the group. Spark sends SIGTERM when the query stops."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 
 
 class MemberStreamReader(KohortStreamReader):
-    """Reader of one streaming query in member mode; joins the group when it plans its first micro-batch."""
+    """Reader of one streaming query in member mode. It joins the group when it plans its first micro-batch."""
 
     def __init__(
         self,
@@ -140,7 +141,9 @@ class MemberStreamReader(KohortStreamReader):
         super().__init__(options, builder, connect)
         self._join = join
         self._joined: GroupMembership | None = None
-        self._query = uuid.uuid4().int >> 75  # a number of 53 bits, which every JSON parser keeps exact
+        self._query = (
+            uuid.uuid4().int >> 75
+        )  # a number of 53 bits, which JSON parsers with double-precision numbers keep exact
         self._active: set[TopicPartition] = set()
         self._redelivered_below: PartitionOffsets = {}
         self._committed_marks: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -153,7 +156,7 @@ class MemberStreamReader(KohortStreamReader):
         return self._joined
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return start offsets without partitions: a later micro-batch adds each partition at its committed offset."""
+        """Return offsets without partitions. A later micro-batch adds each partition at its committed offset."""
         return group_commits.with_query(self._query, {})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
@@ -198,7 +201,8 @@ class MemberStreamReader(KohortStreamReader):
     ) -> tuple[PartitionOffsets, PartitionOffsets]:
         """Return start offsets of newly assigned partitions in two dicts: equal to the checkpoint, and not in it.
 
-        A partition whose start offset differs from the checkpoint is in neither dict: the next micro-batch omits it.
+        If the start offset of a partition differs from its offset in the checkpoint, the partition is in neither dict.
+        The next micro-batch omits the partition.
         """
         starts = self._starts(sorted(fresh), done)
         for tp, found in starts.items():
@@ -271,7 +275,7 @@ class MemberStreamReader(KohortStreamReader):
             again = self._redelivered_below = {
                 tp: offset for tp, offset in self._redelivered_below.items() if tp not in begin or offset > begin[tp]
             }
-        else:  # an earlier process planned this micro-batch and did not complete it
+        else:  # an earlier process of this query planned the micro-batch and did not complete it
             both = self._still_owned(group_commits.query_of(end), both & self._without_recreated(upto, end).keys())
             again = upto
         return self._plan({tp: begin[tp] for tp in both}, {tp: upto[tp] for tp in both}, again)

@@ -1,6 +1,6 @@
 """Reads offset ranges in a Spark task, as Arrow batches with retries. The batch reader plans the tasks of a batch read.
 
-In local mode Spark gives a task one attempt by default, so this module itself retries after retriable errors.
+In local mode Spark does not repeat failed tasks by default, so this module itself retries after retriable errors.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ReadTask(InputPartition):  # type: ignore[misc]  # pyspark has no types th
 
 
 class DataLost(KohortError):
-    """Error: records were deleted before the query read them, or their topic was recreated."""
+    """Error: records were deleted before the query read them, or the topic was recreated."""
 
 
 def data_lost(losses: Sequence[Loss]) -> DataLost:
@@ -82,7 +82,7 @@ def _read_range(
 
 
 def rows_between(batch: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
-    """Return the rows with offsets in [start, end); offsets ascend within a batch and may have gaps."""
+    """Return the rows with offsets in [start, end). Offsets ascend within a batch and may have gaps."""
     low, high = batch.column("offset").to_numpy().searchsorted([start, end])
     return batch if high - low == batch.num_rows else batch.slice(low, high - low)
 
@@ -123,7 +123,7 @@ class KohortBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark has 
         return [ReadTask(r) for r in plan] or [ReadTask([])]
 
     def _check_ends(self, cluster: SourceCluster, end: PartitionOffsets) -> None:
-        """Raise ConfigError for endingOffsets after the log end offset: a task would wait there for records."""
+        """Raise ConfigError for an offset in endingOffsets after the log end: a task would wait for records there."""
         if not isinstance(self._options.batch_end, dict):
             return
         heads = cluster.latest(end)

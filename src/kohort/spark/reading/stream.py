@@ -1,10 +1,10 @@
-"""Streaming reader: offsets of each micro-batch, and their commits to the group.
+"""Streaming reader: offsets of each micro-batch, and commits of these offsets to the group.
 
-Spark calls ``commit(end)`` one micro-batch late, and never for the last one. It calls ``latestOffset(start, ...)`` at
-every trigger, with the end of the last completed micro-batch as ``start``. So the reader commits ``start`` in that
-call, and the lag reaches 0.
-Spark calls ``initialOffset`` again when micro-batch 0 is retried after a restart; until then the log may have grown.
-So the reader commits the first result to the group at once, with a mark in the commit metadata.
+Spark calls ``commit(end)`` one micro-batch late, and never for the last micro-batch. It calls
+``latestOffset(start, ...)`` at every trigger; ``start`` is the end of the last completed micro-batch. So the reader
+commits ``start`` in that call, and the lag reaches 0.
+Spark calls ``initialOffset`` again if it retries micro-batch 0 after a restart; the log may have grown since the first
+call. So the reader commits the first result to the group at once, with a mark in the commit metadata.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
-    """Reader of one query: the driver's copy lives as long as the query, workers call ``read`` on copies."""
+    """Reader of one query. The driver's copy lives as long as the query; workers call ``read`` on other copies."""
 
     def __init__(self, options: SourceOptions, builder: RowBuilder, connect: Connect = connect) -> None:
         self._options = options
@@ -100,7 +100,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return ReadAllAvailable() if size is None else ReadMaxBytes(size)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        # Only set a flag: in Spark's Kafka connector a query of end offsets in this method crashed (SPARK-53560).
+        # Only set a flag: Spark's Kafka connector crashed when it requested end offsets in this method (SPARK-53560).
         self._available_now = True
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -113,7 +113,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
             end = heads
         else:
             end = self._limits.end(self._cluster, begin, heads, finite=self._available_now)
-        # A partition without a new end offset ends at its start offset: the micro-batch reads none of its records.
+        # Without a new end offset, a partition ends at its start offset: the micro-batch reads none of its records.
         ends = {tp: max(offset, end.get(tp, offset)) for tp, offset in begin.items()}
         self._planned_end = log_changes.with_ids(as_json(ends), log_changes.ids_of(start) | self._ids_now(ends))
         return self._planned_end
@@ -123,7 +123,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
 
     @staticmethod
     def _standalone_offsets(offsets: Mapping[str, Any]) -> PartitionOffsets:
-        """Return a checkpoint's offsets. Raises KohortError for a checkpoint of member mode."""
+        """Return the offsets in a checkpoint. Raises KohortError for a checkpoint of member mode."""
         if query_of(offsets) is not None:
             raise KohortError(
                 "this checkpoint was made with group.mode=member: keep that mode, or start with a new checkpoint"
@@ -143,7 +143,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return self._heads
 
     def _warn_if_nothing_to_read(self, target: PartitionOffsets) -> None:
-        """Warn if a new query starts at the end of its topics and therefore skips all their records."""
+        """Warn if a new query starts at the end of its topics, and so skips all records that they contain."""
         starts, self._started_at_latest = self._started_at_latest, {}
         if not starts or any(starts.get(tp) != head for tp, head in target.items()):
             return
@@ -162,7 +162,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
 
     def _read_heads(self, begin: PartitionOffsets) -> PartitionOffsets:
         cluster = self._cluster
-        # LogChanges applies failOnDataLoss to topics that were deleted after the query read them.
+        # Accept missing topics: LogChanges applies failOnDataLoss to topics deleted after the query read them.
         return cluster.latest(selected_partitions(cluster, self._options, absent_ok=bool(begin)))
 
     def _starts_of_new(self, begin: PartitionOffsets, heads: PartitionOffsets) -> PartitionOffsets:
@@ -180,7 +180,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         begin |= self._starts_of_replaced(begin, start, end)
         if end == self._planned_end:
             return self._plan(begin, upto, again={})
-        # An earlier process planned this micro-batch and did not complete it.
+        # An earlier process of this query planned the micro-batch and did not complete it.
         upto = self._without_recreated(upto, end)
         return self._plan({tp: begin[tp] for tp in upto}, upto, again=upto)
 
@@ -192,8 +192,8 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return self._cluster.earliest(partitions) if partitions else {}
 
     def _without_recreated(self, upto: PartitionOffsets, end: Mapping[str, Any]) -> PartitionOffsets:
-        """Return the end offsets of a repeated micro-batch, without topics recreated after the plan.
-        The next micro-batch reads these topics from their beginning. Raises DataLost if failOnDataLoss is set.
+        """Return the end offsets of a repeated micro-batch. Omit topics that were recreated after it was planned.
+        The next micro-batch reads these topics from their beginning. Raises DataLost if failOnDataLoss is true.
         """
         if not log_changes.ids_of(end):
             return upto
@@ -202,7 +202,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return {tp: offset for tp, offset in upto.items() if tp.topic not in replaced}
 
     def _plan(self, begin: PartitionOffsets, upto: PartitionOffsets, again: PartitionOffsets) -> list[ReadTask]:
-        """Plan the tasks of a micro-batch; rows below the offsets ``again`` may have been delivered before."""
+        """Plan the tasks of a micro-batch. Rows below the offsets ``again`` may have been delivered before."""
         options = self._options
         if not options.fail_on_data_loss:
             recreated = [tp for tp in upto if begin[tp] > upto[tp]]

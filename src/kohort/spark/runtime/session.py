@@ -1,4 +1,4 @@
-"""SparkSession without setup: find Java, run workers on this Python, tune Spark for small batches."""
+"""SparkSession without setup: finds Java, runs workers with the current Python, tunes Spark for small micro-batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HIDDEN_OPTIONS: Final = "(?i)url|password|secret|token|jaas|passphrase|ssl[.]key[.]pem|keystore[.]key"
-"""Pattern of option names whose values Spark hides in plans: Spark's default pattern, and Kafka's other secrets."""
+"""Pattern of option names whose values Spark hides in plans: Spark's default pattern, plus secrets of Kafka options."""
 SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -31,7 +31,7 @@ SETTINGS: Final = {
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
     "spark.sql.redaction.options.regex": HIDDEN_OPTIONS,
 }
-"""Default Spark settings of a local session; 4 shuffle partitions fit two to four cores."""
+"""Default Spark settings of a local session. 4 shuffle partitions fit two to four cores."""
 
 SHORT_RUN: Final = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
@@ -39,7 +39,7 @@ _TASK_LOGGERS: Final = (
     *("executor.Executor", "scheduler.TaskSetManager", "sql.execution.datasources.FileFormatWriter"),
     *("sql.execution.datasources.v2", "util.Utils"),
 )
-"""Loggers to silence: they log a long stack trace of each failed attempt, although the error is raised, too."""
+"""Loggers to silence: they log a long stack trace of each failed attempt. The error is raised anyway."""
 QUIET_LOGS: Final = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -69,9 +69,9 @@ def session(
 ) -> SparkSession:
     """Return a session for ``format("kohort")``; like ``getOrCreate``, it reuses an active session.
 
-    Arguments: ``master``: ``local[*,3]`` allows a failed task three attempts, ``local[*]`` only one; ``conf``: further
-    settings of Spark; ``quiet``: Spark logs only errors, and Java does not warn about a module for MLlib.
-    Raises JavaNotFound, and MissingExtra without PySpark.
+    ``master``: ``local[*,3]`` allows three attempts of a task, ``local[*]`` only one. ``conf``: further Spark settings.
+    ``quiet``: True if Spark logs only errors, and Java omits its warning about a module for MLlib. Raises
+    JavaNotFound, and MissingExtra if PySpark is not installed.
     """
     warnings.filterwarnings("ignore", message=PANDAS_WARNING)
     with needs("spark", "a Spark session"):
@@ -95,7 +95,7 @@ def session(
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    # Spark's own lookup of data sources runs in a process that may start too late on a busy machine.
+    # Register here: Spark itself looks up data sources in a process that may start too late on a busy machine.
     spark.dataSource.register(KohortDataSource)
     return spark
 

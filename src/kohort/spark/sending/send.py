@@ -43,7 +43,7 @@ def delivery_headers(origin: Origin, first_row: int, rows: int) -> list[tuple[st
 
 
 def add_headers(own: pa.Array | None, rows: int, more: Sequence[tuple[str, pa.Array]]) -> pa.Array:
-    """Append headers to the headers ``own`` of each record; ``more``: header names, each with a value for each row."""
+    """Append headers to the headers ``own`` of each record. ``more``: pairs of header name and value for each row."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -58,7 +58,7 @@ def add_headers(own: pa.Array | None, rows: int, more: Sequence[tuple[str, pa.Ar
         names.insert(0, flat.field(0).cast(pa.string()))
         values.insert(0, flat.field(1).cast(pa.binary()))
         taken = len(flat)
-    # The result lists the own headers of a record, then its new headers. The input lists the own headers of all
+    # In the result, the own headers of each record precede its new headers. The input has the own headers of all
     # records, then the first new header of all records, then the second, and so on.
     starts = np.concatenate(([0], np.cumsum(counts + len(more))))
     order = np.empty(starts[-1], np.int64)
@@ -82,7 +82,7 @@ _producers: dict[tuple[int, tuple[tuple[str, Any], ...]], Producer] = {}
 
 
 def shared_producer(settings: Mapping[str, Any]) -> Producer:
-    """Return a producer for these settings, shared within this process (Spark reuses and forks workers)."""
+    """Return the producer for these settings. All tasks in this process share it: Spark reuses and forks workers."""
     key = (os.getpid(), tuple(sorted(settings.items())))
     if key not in _producers:
         from kohort.aio.producing.producer import Producer
@@ -92,15 +92,15 @@ def shared_producer(settings: Mapping[str, Any]) -> Producer:
 
 
 def drop_producer(settings: Mapping[str, Any]) -> None:
-    """Close a failed producer: the next task creates a new one, with a new producer id."""
+    """Close a failed producer. The next task creates a new producer, with a new producer id."""
     producer = _producers.pop((os.getpid(), tuple(sorted(settings.items()))), None)
     if producer is not None:
-        with suppress(KohortError):  # the undelivered records already caused the error being handled
+        with suppress(KohortError):  # the error being handled already reports the undelivered records
             producer.close(timeout_ms=0)
 
 
 class RowSender:
-    """Sends the rows of one task; ``finish`` returns when all rows are acknowledged."""
+    """Sends the rows of one task. ``finish`` returns when all rows are acknowledged."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self._settings = settings
@@ -109,7 +109,7 @@ class RowSender:
         self.rows = 0
 
     def send(self, topic: str, batch: pa.RecordBatch) -> None:
-        """Send rows with any of the columns key, value, headers, partition. Raises errors of earlier rows."""
+        """Send rows with any of the columns key, value, headers, partition. Also raises errors of rows sent earlier."""
         self.rows += batch.num_rows
         self._pending += self._producer.send_arrow(topic, batch)
         if len(self._pending) > _MAX_PENDING_DELIVERIES:
@@ -132,7 +132,7 @@ class RowSender:
 
 
 def send_by_topic(sender: RowSender, batch: pa.RecordBatch, topic: str) -> None:
-    """Send rows to ``topic``; if it is "", to the topics in the column ``topic``. Raises UsageError for NULL topics."""
+    """Send rows to ``topic``; if ``topic`` is "", to the topic in each row. Raises UsageError for NULL topics."""
     if topic:
         sender.send(topic, batch)
         return
@@ -166,11 +166,11 @@ ERROR: Final = "kohort-error."
 LEFT_OUT: Final = f"{ERROR}left-out"
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 _MAX_PENDING_BATCHES: Final = 8
-"""Maximum number of unacknowledged Arrow batches in memory; a batch that the broker rejects as too large is resent."""
+"""Maximum number of unacknowledged Arrow batches in memory. A batch rejected as too large is sent again in halves."""
 
 
 class LetterSender(RowSender):
-    """Sends the dead letters of one task; ``finish`` returns when all dead letters are acknowledged."""
+    """Sends the dead letters of one task. ``finish`` returns when all dead letters are acknowledged."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         super().__init__(settings)
@@ -189,9 +189,9 @@ class LetterSender(RowSender):
         return self.rows
 
     def _acknowledge(self, topic: str, batch: pa.RecordBatch, deliveries: list[Delivery]) -> None:
-        """Wait until a batch is acknowledged.
+        """Wait until the brokers acknowledge a batch.
 
-        A batch that is too large is resent in halves. A single dead letter that is too large is resent without value.
+        A batch that is too large is resent in halves, a single dead letter that is too large without its value.
         """
         try:
             self._wait_for(deliveries)
@@ -217,7 +217,7 @@ class LetterSender(RowSender):
 
 
 def smaller_letters(letter: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield two smaller forms of a dead letter: without its value; then also without key and the record's headers."""
+    """Yield two smaller forms of a dead letter: one without value, then one without value, key and source headers."""
     import pyarrow as pa
 
     key, value, headers = (letter.column(name) for name in ("key", "value", "headers"))

@@ -1,7 +1,8 @@
-"""``format("kohort")`` as a sink, batch and stream: writes rows of key, value, headers, topic, partition.
+"""``format("kohort")`` as a sink, batch and stream: writes rows with the columns key, value, headers, topic, partition.
 
-Delivery is at least once. Brokers drop the retries of an idempotent producer. If Spark repeats a task, or repeats a
-micro-batch after a restart, the rows are sent again with the same headers (see send.py): consumers can drop them.
+Delivery is at least once. Brokers drop duplicates from the retries of an idempotent producer. If Spark repeats a task,
+or repeats a micro-batch after a restart, the sink sends the rows again with the same headers (see send.py). Consumers
+can drop these duplicates.
 """
 
 from __future__ import annotations
@@ -83,10 +84,10 @@ class _TaskWriter:
         return type(batch).from_arrays([*arrays, headers], names=[*kept, "headers"])
 
     def commit(self, messages: list[Any], *_batch: int) -> None:
-        """Do nothing: Kafka has acknowledged the rows of each task before the task ended."""
+        """Do nothing: each task has already waited until Kafka acknowledged its rows."""
 
     def abort(self, messages: list[Any], *_batch: int) -> None:
-        """Do nothing after a failed write: acknowledged rows stay in the topic (at least once)."""
+        """Do nothing: acknowledged rows of a failed write stay in the topic (at least once)."""
 
 
 class KohortBatchWriter(_TaskWriter, DataSourceArrowWriter):  # type: ignore[misc]  # as above

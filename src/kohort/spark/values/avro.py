@@ -1,12 +1,12 @@
-"""Avro values, read by fastavro, with checks of the schema so that no value can do harm.
+"""Avro values, decoded by fastavro. The schema is checked first, so that no value can exhaust memory or crash a worker.
 
-fastavro trusts its input. This module reads four things differently:
+fastavro trusts its input. This module differs from plain fastavro in four points:
 
 - A list of items without bytes (nulls) can claim any number of items in a few bytes. Such schemas are rejected.
-- A recursive record is read by recursion in C: 20 KB, nested deeply, crash the process. Such schemas use fastavro's
-  Python reader, where the depth raises an error.
+- fastavro reads a recursive record by recursion in C: 20 KB, nested deeply, crash the process. For such schemas this
+  module uses fastavro's Python reader, which raises an error if the nesting is too deep.
 - fastavro rounds decimals to the schema's precision. This module reads them exactly, and the column checks the range.
-- fastavro converts times of day and uuids to Python objects. A time of day stays a number, a uuid becomes text.
+- fastavro converts times of day and uuids to Python objects. Here a time of day stays a number, a uuid becomes text.
 
 See docs/adr/0014-avro-by-fastavro.md.
 """
@@ -26,11 +26,13 @@ from kohort.errors import ConfigError
 from kohort.extras import needs
 
 Reader = Callable[[bytes], tuple[Any, int]]
-"""Function that reads the Avro value at the start of the given bytes; returns value and length. Raises AvroError."""
+"""Function that reads one Avro value at the start of the given bytes. It returns the value and its length in bytes.
+Raises AvroError.
+"""
 
 DEPTH_MOST: Final = 64
 _DECIMAL_BYTES_MOST: Final = 64
-"""Maximum size of an Avro decimal in bytes, four times that of Spark's largest; conversion takes quadratic time."""
+"""Maximum size of an Avro decimal in bytes: four times Spark's largest decimal. Conversion takes quadratic time."""
 _EXACT: Final = Context(prec=160)
 """Decimal context with enough digits for _DECIMAL_BYTES_MOST, so that nothing is rounded."""
 _PRIMITIVES: Final = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
@@ -47,7 +49,7 @@ _LOGICAL: Final = {
     ("fixed", "uuid"): "kohort-uuid",
 }
 """Supported logical types, and the fastavro reader for each: fastavro's own, or one that this module registers.
-Other logical types are read as their plain type, as the specification requires.
+For other logical types the underlying type is read, as the specification requires.
 """
 
 
@@ -57,14 +59,14 @@ class AvroError(ValueError):
 
 @lru_cache(maxsize=64)
 def compile_schema(text: str) -> Reader:
-    """Compile an Avro schema in JSON into a decoder. Raises MissingExtra without fastavro.
+    """Compile an Avro schema (JSON) into a reader of values. Raises MissingExtra if fastavro is not installed.
 
-    Raises ConfigError for an invalid schema, or for arrays of a type that takes no bytes (their length is unbounded).
+    Raises ConfigError for an invalid schema, and for arrays whose items take no bytes: their length is unbounded.
     """
     with needs("pipeline", "value.format=avro"):
         import fastavro
 
-        # fastavro's Python reader is private, but the only one that survives deep nesting
+        # fastavro's Python reader is private, but only this reader survives deep nesting
         from fastavro import _read_py as in_python
         from fastavro.read import LOGICAL_READERS
         from fastavro.schema import SchemaParseException
@@ -135,7 +137,7 @@ class _SchemaRewriter:
         self.recursive = False
 
     def rewrite(self, schema: Any, space: str, depth: int) -> Any:
-        """Convert an Avro schema for fastavro, with supported logical types only. Raises ConfigError."""
+        """Convert an Avro schema for fastavro; omit unsupported logical types. Raises ConfigError."""
         if depth > DEPTH_MOST:
             raise ConfigError(f"value.avro.schema is nested more than {DEPTH_MOST} deep")
         if isinstance(schema, str):
@@ -188,7 +190,7 @@ class _SchemaRewriter:
         return made
 
     def check_lists(self) -> None:
-        """Raise ConfigError for a list of items without bytes: a few bytes could declare any number of items."""
+        """Raise ConfigError for a list whose items take no bytes: a few bytes could declare any number of items."""
         if any(self._is_empty(items, ()) for items in self._lists):
             raise ConfigError("value.avro.schema: lists of items without bytes (such as null) are not supported")
 

@@ -23,7 +23,7 @@ TYPES: Final = {
     "redelivered": "boolean",
 }
 REDELIVERED: Final = "redelivered"
-"""Column that is True for rows that may have been delivered before; computed only if the read schema contains it."""
+"""Column that is True for rows that may have been delivered before. It is computed only if the read schema has it."""
 _DECODED_NAME: Final = {"timestampType": "timestamp_type"}
 
 
@@ -62,12 +62,12 @@ def arrow_schema(names: Sequence[str]) -> pa.Schema:
 
 
 def client_columns(names: Sequence[str]) -> list[str]:
-    """Return the columns that the client must fetch for these Spark columns; the column offset is always included."""
+    """Return the columns that the client must fetch for these Spark columns. The column offset is always included."""
     return list(dict.fromkeys(["offset", *(_DECODED_NAME.get(n, n) for n in names if n != REDELIVERED)]))
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Convert an Arrow batch of the client to ``schema``: cast columns whose unit or name differs."""
+    """Convert an Arrow batch of the client to ``schema``: rename columns, and cast columns of another type."""
     import pyarrow as pa
 
     arrays = []

@@ -1,8 +1,8 @@
-"""Decodes CSV values into columns. Each record is one row: a quoted field cannot extend into the next record.
+"""Decodes CSV values into columns. Each value is one CSV record: a quoted field cannot extend into the next value.
 
-Quotes follow RFC 4180 (doubled), or Spark's backslash escapes. A record that has another meaning under each of the two
-rules is an error. An empty field is NULL. A quoted empty field is NULL too, except in a text column, where it is an
-empty text.
+A quote inside a quoted field is doubled (RFC 4180) or has a backslash before it (Spark). A CSV record whose meaning
+differs between the two rules is an error. An empty field is NULL. A quoted empty field is NULL too, except in a text
+column, where it is an empty text.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class CsvReader:
         self._backslashed = re.compile(f"{_BACKSLASHED}|{bare}", re.DOTALL)
 
     def read_block(self, values: pa.Array) -> Decoded:
-        """Decode CSV values (a binary array) into columns, one row for each value; a NULL becomes a row of NULLs."""
+        """Decode CSV values (a binary array) into columns, one row for each value. A NULL becomes a row of NULLs."""
         columns, left = self._plain(values)
         if not len(left):
             return Decoded(columns, {})
@@ -58,7 +58,7 @@ class CsvReader:
         return Decoded(pieces, problems)
 
     def read(self, value: bytes) -> list[Any]:
-        """Decode one CSV value to its columns. Raises ValueError unless the value is one record of the schema."""
+        """Decode one CSV value into column values. Raises ValueError unless it is one record of the schema."""
         try:
             text = value.decode()
         except UnicodeDecodeError as error:
@@ -110,7 +110,8 @@ class CsvReader:
 
     def _plain(self, values: pa.Array) -> tuple[list[pa.Array], Any]:
         """Convert all CSV records without quotes and line ends in one pass over the Arrow column.
-        Returns the columns, and the indexes of the other rows.
+
+        Returns the columns, and the indexes of the rows that this method cannot convert.
         """
         nothing = [pa.nulls(len(values), field.type) for field in self._schema]
         try:

@@ -1,11 +1,12 @@
-"""Builds the rows of a read: the columns of the record, or of its decoded value; and handles bad values.
+"""Builds the rows of a read: the columns of the record, or the columns of its decoded value. Handles bad values.
 
-Spark compares the schema of the first batch with its own, including order and nullability, so each batch is built from
-one schema object. Columns that the user's schema omits are never built.
+Spark compares the schema of the first batch with its own, including order and nullability. So each batch is built with
+the same schema object. Columns that the user's schema omits are never built.
 
-A value that cannot be decoded fails the query, or its row is dropped, set to NULL, or sent to a topic as a dead letter:
-key, value and headers of the record, with headers ``kohort-error.*`` for reason and origin. The task sends dead letters
-before it ends: at least once, since a repeated task sends them again.
+A value that cannot be decoded either fails the query, or its row is dropped, set to NULL, or sent to a topic as a dead
+letter. A dead letter has the key, value and headers of the record, and headers ``kohort-error.*`` for reason and
+origin. The task sends its dead letters before it ends. Delivery is at least once, since a repeated task sends them
+again.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ SESSION_ZONE: Final = "spark.sql.session.timeZone"
 
 
 def session_zone() -> tzinfo:
-    """Return the time zone of the task's Spark session, else the local time zone, as Spark does."""
+    """Return the time zone of the task's Spark session. If it is not set, return the local time zone, as Spark does."""
     from pyspark import TaskContext
 
     task = TaskContext.get()
@@ -55,7 +56,7 @@ class BadRecord(KohortError):
 
 @dataclass(frozen=True, slots=True)
 class BadRecords:
-    """Policy for undecodable values (option ``badRecords``); ``settings``: options of the dead-letter producer."""
+    """Policy for undecodable values (option ``badRecords``). ``settings``: options of the dead-letter producer."""
 
     policy: str
     topic: str
@@ -76,7 +77,7 @@ class BadRecords:
     ) -> pa.RecordBatch:
         """Apply the policy to undecodable rows. Raises BadRecord if the policy is fail.
 
-        ``batch``: the original records; ``built``: the rows built from these records; ``keep``: True to keep rows whose
+        ``batch``: the source records. ``built``: the rows built from these records. ``keep``: True to keep rows whose
         records become dead letters.
         """
         if not problems or self.policy == "null":
@@ -129,11 +130,11 @@ class BadRecords:
 ERROR: Final = "_error"
 NO_VALUE: Final = "the record has no value"
 RECORD_COLUMNS: Final = {f"_{name}": name for name in TYPES}
-"""Names of record columns in a row with decoded columns: ``_key`` for ``key``."""
+"""Names of the record columns in a row with decoded columns, such as ``_key`` for ``key``."""
 
 
 class RecordRowBuilder:
-    """Builds rows from the record columns ``names``, such as key and value, without decoding the value."""
+    """Builds rows from the record columns ``names``, such as key and value. Does not decode the value."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._schema = arrow_schema(names)
@@ -150,7 +151,7 @@ class ValueRowBuilder:
     def __init__(
         self, schema: pa.Schema, value: ValueFormat, bad: BadRecords, *, tombstones: str = "row", zone: str = ""
     ) -> None:
-        """Create a builder; ``tombstones``: row, drop or bad; ``zone``: name of the default time zone of timestamps."""
+        """Create a builder. ``tombstones``: row, drop or bad. ``zone``: name of the default time zone of timestamps."""
         self._schema = schema
         self._value = value
         self._bad = bad
@@ -183,7 +184,7 @@ class ValueRowBuilder:
 
 
 RowBuilder = RecordRowBuilder | ValueRowBuilder
-"""Builder that converts the client's Arrow batches into Spark's rows. Picklable."""
+"""Builder that converts the client's Arrow batches into rows for Spark. Picklable."""
 
 
 def row_builder_of(schema: Any, options: SourceOptions) -> RowBuilder:

@@ -1,7 +1,7 @@
 """Decodes record values into columns, for ``format("kohort")`` and the sources of pipelines.
 
-JSON is decoded as by ``poll_arrow`` (columns/json_values), CSV by csv_records.py, Avro by avro.py. The decoded row of a
-value does not depend on the other values in its block.
+JSON is decoded as by ``poll_arrow`` (columns/json_values), CSV by csv_records.py, Avro by avro.py. How a value is
+decoded does not depend on the other values in its block.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ValueFormat:
     ) -> None:
         """Create a decoder of the format ``kind``: json, csv or avro.
 
-        ``avro``: the writer's schema; ``framing``: ``confluent`` if a zero byte and a schema id precede each value.
+        ``avro``: the writer's schema. ``framing``: ``confluent`` if a zero byte and a schema id precede each value.
         """
         self.kind = kind
         self.schema = schema
@@ -43,7 +43,7 @@ class ValueFormat:
                 if name not in known:
                     raise ConfigError(f"schema: value.avro.schema has no field {name!r}, only {', '.join(known)}")
             for field in schema:
-                if is_type.is_time(field.type):  # a time column would read Avro's numbers as nanoseconds
+                if is_type.is_time(field.type):  # a time column would interpret Avro's numbers as nanoseconds
                     raise ConfigError(
                         f"schema: column {field.name!r}: times of day are read from Avro as int or bigint"
                     )
@@ -51,7 +51,7 @@ class ValueFormat:
             check_types(kind, schema)
 
     def decode(self, values: pa.Array, zone: tzinfo = UTC) -> Decoded:
-        """Decode a binary column; a NULL becomes a row of NULLs. ``zone``: default time zone of timestamps."""
+        """Decode a binary column. A NULL becomes a row of NULLs. ``zone``: default time zone of timestamps."""
         if self.kind == "avro":
             return self._decode_avro(values.to_pylist())
         if self.kind == "json":
