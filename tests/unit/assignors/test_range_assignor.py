@@ -1,4 +1,4 @@
-"""range assignor: consecutive partitions of each topic, if possible with replicas in the rack of their member."""
+"""range assignor: members receive consecutive partitions of each topic, preferably from their own rack."""
 
 from __future__ import annotations
 

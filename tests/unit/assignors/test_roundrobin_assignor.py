@@ -1,4 +1,4 @@
-"""roundrobin assignor: the members receive the partitions of all topics in turn."""
+"""roundrobin assignor: partitions of all topics go to the members in turn."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def test_roundrobin_assignor_skips_members_that_do_not_subscribe_to_the_topic():
     }
 
 
-def test_roundrobin_assignor_without_subscriptions_assigns_no_partition():
+def test_roundrobin_assignor_assigns_no_partition_if_no_member_subscribes_to_topics():
     assert assign(SubscribedTopics({"t": 3}), [MemberSubscription("a", ())]) == {"a": []}

@@ -134,7 +134,7 @@ def test_sticky_assignor_gives_partitions_to_members_in_the_racks_of_their_repli
     assert shown(sticky.assign(SubscribedTopics({"t": 4}, racks), mixed)) == {"a": "t-1 t-3", "b": "t-0 t-2"}
 
 
-def test_list_of_assignors_is_cooperative_only_if_all_assignors_are():
+def test_list_of_assignors_is_cooperative_only_if_every_assignor_is_cooperative():
     assert not is_cooperative(assignors_named(["range", "cooperative-sticky"]))
     assert is_cooperative(assignors_named(["cooperative-sticky"]))
 

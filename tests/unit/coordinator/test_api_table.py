@@ -1,4 +1,4 @@
-"""Table of the group APIs: check, decision and error response for each request type."""
+"""Table of the group APIs: checks, decision function and error response of each request type."""
 
 from typing import Any
 

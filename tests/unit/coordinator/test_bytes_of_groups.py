@@ -1,4 +1,4 @@
-"""Bytes that the memory limit counts for groups, members and offsets."""
+"""Bytes that groups, members and offsets add to the total that the memory limit checks."""
 
 import pytest
 

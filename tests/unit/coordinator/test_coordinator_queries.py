@@ -1,4 +1,4 @@
-"""Queries that the broker makes to its coordinator: lags, waiting requests, stalls, loaded partitions."""
+"""Calls from the broker to its coordinator: lags, waiting requests, timers, broker stalls, loaded partitions."""
 
 import pytest
 
@@ -85,7 +85,7 @@ def test_consumer_offsets_partition_is_coordinated_from_loading_until_unloading(
     assert not coordinator.coordinates(partition)
 
 
-def test_partition_unloaded_during_loading_journals_nothing(stage):
+def test_unloading_a_partition_during_its_loading_adds_no_journal_entry(stage):
     stage.stable(1)
     partition = stage.coordinator.partition_of(GROUP)
     stage.unload()

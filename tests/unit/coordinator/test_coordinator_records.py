@@ -1,4 +1,4 @@
-"""Records of ``__consumer_offsets``: Kafka's bytes, times, and the partition that stores a group."""
+"""Records of ``__consumer_offsets``: bytes as in Kafka, timestamps, partition that stores a group."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class TestRefusalsByGroup:
 
         assert list(counters.by_group) == names[2:]
 
-    def test_deleted_group_frees_its_counter_of_fenced_requests(self):
+    def test_deletion_of_a_group_removes_its_counter_of_fenced_requests(self):
         counters = FencedCounters()
         names = [f"{number:0>32768}" for number in range(256)]
         for name in names[:128]:

@@ -1,4 +1,4 @@
-"""DescribeGroups, ListGroups, DeleteGroups."""
+"""DescribeGroups, ListGroups and DeleteGroups requests."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def delete(stage, *groups: str):
 
 
 class TestDescribeGroups:
-    def test_describe_groups_shows_metadata_and_assignments_of_a_stable_group(self, stage):
+    def test_describe_groups_response_shows_metadata_and_assignments_of_a_stable_group(self, stage):
         (a,), _ = stage.stable(1, client_id="app")
 
         assert describe(stage, GROUP) == [
@@ -57,7 +57,7 @@ class TestDescribeGroups:
             )
         ]
 
-    def test_describe_groups_shows_assignments_without_metadata_of_a_rebalancing_group(self, stage):
+    def test_describe_groups_response_shows_assignments_without_metadata_of_a_rebalancing_group(self, stage):
         (a, b), _ = stage.stable(2)
         stage.join(a)
 
@@ -69,12 +69,12 @@ class TestDescribeGroups:
             (b, b"", assignment(("t", 1))),
         ]
 
-    def test_describe_groups_shows_a_group_without_members_as_empty(self, stage):
+    def test_describe_groups_response_shows_a_group_without_members_as_empty(self, stage):
         stage.commit({("t", 0): 1}, group="simple")
 
         assert describe(stage, "simple") == [DescribedGroup(group_id="simple", group_state="Empty")]
 
-    def test_describe_groups_returns_authorized_operations_if_requested(self, stage):
+    def test_describe_groups_request_returns_authorized_operations_if_requested(self, stage):
         stage.stable(1)
         asked = DescribeGroupsRequest(groups=[GROUP, "nobody"], include_authorized_operations=True)
 
@@ -84,23 +84,23 @@ class TestDescribeGroups:
         assert describe(stage, GROUP)[0].authorized_operations == -(2**31)
 
     @pytest.mark.parametrize("version", [0, 5])
-    def test_describe_groups_up_to_v5_shows_an_unknown_group_as_dead(self, stage, version):
+    def test_describe_groups_request_up_to_v5_shows_an_unknown_group_as_dead(self, stage, version):
         assert describe(stage, "nobody", version=version) == [DescribedGroup(group_id="nobody", group_state="Dead")]
 
-    def test_describe_groups_returns_group_id_not_found_from_v6(self, stage):
+    def test_describe_groups_request_returns_group_id_not_found_from_v6(self, stage):
         (group,) = describe(stage, "nobody")
 
         assert (group.error_code, group.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
         assert "nobody" in group.error_message
 
-    def test_describe_groups_has_a_result_for_each_group(self, stage):
+    def test_describe_groups_response_has_a_result_for_each_group(self, stage):
         stage.stable(1)
 
         codes = [g.error_code for g in describe(stage, "", GROUP)]
 
         assert codes == [ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.NONE]
 
-    def test_describe_groups_returns_not_coordinator_for_groups_of_other_brokers(self, stage):
+    def test_describe_groups_request_returns_not_coordinator_for_groups_of_other_brokers(self, stage):
         stage.unload()
 
         (group,) = describe(stage, GROUP, version=6)
@@ -119,7 +119,7 @@ class TestListGroups:
         stage.leave(a, group="empty")
         return stage
 
-    def test_list_groups_returns_every_group_with_type_and_state(self, stage):
+    def test_list_groups_request_returns_every_group_with_type_and_state(self, stage):
         assert list_groups(stage) == {
             name: ListedGroup(group_id=name, protocol_type=protocol, group_state=state, group_type="classic")
             for name, protocol, state in [
@@ -143,10 +143,10 @@ class TestListGroups:
             (["stable"], ["classic"], {"stable"}),
         ],
     )
-    def test_list_groups_returns_only_groups_of_the_requested_state_and_type(self, stage, states, types, names):
+    def test_list_groups_request_returns_only_groups_of_the_requested_state_and_type(self, stage, states, types, names):
         assert list_groups(stage, states, types).keys() == names
 
-    def test_list_groups_is_refused_while_a_consumer_offsets_partition_is_loading(self, stage):
+    def test_list_groups_request_is_refused_while_a_consumer_offsets_partition_is_loading(self, stage):
         stage.unload()
         stage.coordinator.start_loading(0)
 
@@ -154,14 +154,14 @@ class TestListGroups:
 
         assert response == ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
-    def test_list_groups_omits_groups_of_other_coordinators(self, stage):
+    def test_list_groups_response_omits_groups_of_other_coordinators(self, stage):
         stage.unload()
 
         assert stage.answer(stage.ask(ListGroupsRequest(), 5)) == ListGroupsResponse()
 
 
 class TestDeleteGroups:
-    def test_delete_groups_removes_an_empty_group_and_its_offsets_in_one_append(self, stage):
+    def test_delete_groups_request_removes_an_empty_group_and_its_offsets_in_one_append(self, stage):
         (a,), _ = stage.stable(1)
         stage.leave(a)
         stage.commit({("t", 0): 1})
@@ -174,7 +174,7 @@ class TestDeleteGroups:
         (entry,) = stage.entries(GroupDeleted)
         assert (entry.why, entry.by.client_id) == ("deleted", "admin")
 
-    def test_delete_groups_has_only_one_result_for_a_repeated_group_id(self, stage):
+    def test_delete_groups_response_has_only_one_result_for_a_repeated_group_id(self, stage):
         stage.stable(1)
 
         assert delete(stage, "", "nobody", GROUP, "nobody") == {
@@ -183,14 +183,14 @@ class TestDeleteGroups:
             GROUP: ErrorCode.NON_EMPTY_GROUP,
         }
 
-    def test_delete_groups_removes_pending_member_ids(self, stage):
+    def test_delete_groups_request_removes_pending_member_ids(self, stage):
         pending = stage.answer(stage.join()).member_id
 
         assert delete(stage, GROUP) == {GROUP: ErrorCode.NONE}
 
         assert stage.answer(stage.join(pending)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_failed_append_of_delete_groups_keeps_the_group(self, stage):
+    def test_failed_append_of_delete_groups_request_keeps_the_group(self, stage):
         stage.commit({("t", 0): 1})
         stage.refuse_with = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
@@ -199,7 +199,7 @@ class TestDeleteGroups:
         assert list_groups(stage).keys() == {GROUP}
         assert stage.entries(GroupDeleted) == []
 
-    def test_delete_groups_returns_not_coordinator_for_groups_of_other_brokers(self, stage):
+    def test_delete_groups_request_returns_not_coordinator_for_groups_of_other_brokers(self, stage):
         stage.unload()
         request = DeleteGroupsRequest(groups_names=["x"])
 

@@ -1,4 +1,4 @@
-"""Invariant checks of the coordinator: each test inserts a bug and runs a scenario that reveals it."""
+"""Invariant checks of the coordinator. Each test inserts a bug that the checks must detect."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Facts that the coordinator keeps for journal entries."""
+"""Data that the coordinator keeps for journal entries."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_invariant_check_fails_for_members_without_common_protocol(stage):
 
 
 @pytest.mark.parametrize(("version", "told"), [(5, False), (6, True)])
-def test_describe_groups_has_an_error_message_for_a_missing_group_since_v6(version, told):
+def test_describe_groups_response_has_an_error_message_for_a_missing_group_since_v6(version, told):
     stage = CoordinatorStage()
     stage.come("m1")
     ticket = stage.ask(DescribeGroupsRequest(groups=["g", "none"]), version)

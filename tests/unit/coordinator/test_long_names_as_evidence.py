@@ -1,4 +1,4 @@
-"""Long names that unauthenticated clients send are not kept for the journal."""
+"""The coordinator keeps no long names of unauthenticated clients for journal entries."""
 
 import tracemalloc
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Records of consumer groups: the bytes equal Kafka's, and replay restores the state."""
+"""Records of consumer groups. Their bytes equal Kafka's, and their replay restores the groups."""
 
 from __future__ import annotations
 

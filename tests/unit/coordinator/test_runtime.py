@@ -25,7 +25,7 @@ FULL = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
 
 class TestFailedFirstJoin:
-    def test_failed_append_of_the_first_join_group_creates_no_group(self, stage):
+    def test_failed_append_of_the_first_join_group_request_creates_no_group(self, stage):
         stage.refuse_with = FULL
 
         answer = stage.answer(stage.join())
@@ -35,7 +35,7 @@ class TestFailedFirstJoin:
         assert stage.answer(stage.leave("x")).members[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
         assert stage.coordinator.wake_at_ms > stage.now + 100_000  # only the timer that expires offsets is set
 
-    def test_first_join_group_v0_is_refused_after_a_failed_append(self):
+    def test_first_join_group_v0_request_is_refused_after_a_failed_append(self):
         stage = CoordinatorStage(group_initial_rebalance_delay_ms=3000)
         stage.refuse_with = FULL
 
@@ -57,7 +57,7 @@ class TestFailedAssignment:
         stage.refuse_with = None
         return a, b, generation, waiting, leader
 
-    def test_failed_append_of_the_assignment_refuses_all_sync_groups(self, stage, dropped):
+    def test_failed_append_of_the_assignment_refuses_all_sync_group_requests(self, stage, dropped):
         *_, waiting, leader = dropped
 
         assert [stage.answer(t).error_code for t in (waiting, leader)] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
@@ -126,7 +126,7 @@ class TestPartitionLoading:
         assert stage.coordinator.wake_at_ms is None
         assert stage.heartbeat(b, generation) == ErrorCode.NOT_COORDINATOR
 
-    def test_groups_of_an_unreadable_partition_return_not_coordinator(self, stage):
+    def test_request_to_a_group_of_an_unreadable_partition_returns_not_coordinator(self, stage):
         stage.unload()
         partition = stage.coordinator.partition_of(GROUP)
 
@@ -248,7 +248,7 @@ class TestRestart:
         assert stage.coordinator.take_journal() == []
 
 
-def test_timer_of_a_deleted_group_changes_nothing(stage):
+def test_timer_of_a_deleted_group_has_no_effect(stage):
     (a,), _ = stage.stable(1)
     stage.refuse_with = FULL
     stage.leave(a)

@@ -1,4 +1,4 @@
-"""Journal entries that earlier kohort versions stored: their meaning and their bytes stay the same."""
+"""Journal entries that earlier kohort versions stored. This version parses and encodes them identically."""
 
 from typing import get_args, get_type_hints
 

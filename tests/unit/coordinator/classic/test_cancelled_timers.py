@@ -1,4 +1,4 @@
-"""Timers of a classic group: cancelled when the request or session that they limit ends."""
+"""Timers of a classic group. Each timer is cancelled when its request or session ends."""
 
 from kohort.coordinator.outcome import TimerKey
 from kohort.errors import ApiError, ErrorCode
@@ -11,7 +11,7 @@ def waits(stage):
     return set(stage.coordinator.timers_of(GROUP))
 
 
-def test_leave_group_with_pending_member_id_cancels_its_join_timer(stage):
+def test_leave_group_request_with_pending_member_id_cancels_the_timer_of_that_id(stage):
     pending = stage.answer(stage.join()).member_id
     assert waits(stage) == {TimerKey("pending", GROUP, pending)}
 
@@ -30,7 +30,7 @@ def test_static_member_has_one_session_timer_after_a_rejoin_with_a_new_member_id
     assert waits(stage) == {TimerKey("session", GROUP, again)}
 
 
-def test_new_rebalance_cancels_the_timer_that_limits_the_wait_for_sync_group(stage):
+def test_new_rebalance_cancels_the_timeout_of_sync_group_requests(stage):
     a = stage.answer(stage.join(version=3)).member_id
     second = stage.join(version=3)
     stage.join(a, version=3)

@@ -1,4 +1,4 @@
-"""Subscriptions of classic members: equal ones share one parsed result; those with too many topics are not parsed."""
+"""Subscriptions of classic members. Equal subscriptions are parsed once, oversized ones are not parsed."""
 
 from __future__ import annotations
 

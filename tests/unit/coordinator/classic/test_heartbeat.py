@@ -1,4 +1,4 @@
-"""Heartbeats in each state of a classic group, and session expiry of members that send no requests."""
+"""Heartbeats in each state of a classic group. Expiry of the sessions of silent members."""
 
 import pytest
 
@@ -69,7 +69,7 @@ class TestSessionExpiry:
             stage.advance(9_999)
             assert stage.heartbeat(a, generation) == ErrorCode.NONE
 
-    def test_session_does_not_expire_while_join_group_waits_for_its_response(self, stage):
+    def test_session_does_not_expire_while_join_group_request_waits_for_its_response(self, stage):
         (a, b), generation = stage.stable(2, session_ms=6000)
         c, _ = stage.enter(session_ms=60_000)
         rejoin = stage.join(a, session_ms=6000)
@@ -84,7 +84,7 @@ class TestSessionExpiry:
         stage.advance(5999)
         assert stage.heartbeat(a, generation + 1) == ErrorCode.NONE
 
-    def test_session_does_not_expire_while_sync_group_waits_for_its_response(self, stage):
+    def test_session_does_not_expire_while_sync_group_request_waits_for_its_response(self, stage):
         (a, b), generation = stage.stable(2, session_ms=6000)
         for member in (a, b):
             stage.join(member, session_ms=6000)
@@ -99,7 +99,7 @@ class TestSessionExpiry:
         stage.advance(5999)
         assert stage.heartbeat(b, generation + 1) == ErrorCode.NONE
 
-    def test_session_expiry_of_the_last_member_that_did_not_rejoin_completes_the_rebalance(self, stage):
+    def test_session_expiry_of_the_last_awaited_member_completes_the_rebalance(self, stage):
         (a, b), generation = stage.stable(2)
         rejoin = stage.join(a)
 
@@ -116,7 +116,7 @@ class TestSessionExpiry:
         last = stage.records()[-1].value
         assert (last.members, last.generation, last.protocol_type) == ([], generation + 1, "consumer")
 
-    def test_journal_entry_of_an_expired_session_has_the_times_of_last_request_and_connection_end(self, stage):
+    def test_removal_entry_of_an_expired_member_has_the_times_of_last_request_and_connection_end(self, stage):
         (a,), generation = stage.stable(1)
         stage.advance(3000)
         stage.heartbeat(a, generation, connection=7)
@@ -135,7 +135,7 @@ class TestSessionExpiry:
 
 
 class TestFencedMember:
-    def test_fenced_requests_of_one_member_are_journaled_once_per_api(self, stage):
+    def test_fenced_requests_of_a_member_have_one_journal_entry_for_each_api(self, stage):
         (a, b), generation = stage.stable(2)
         stage.leave(a)
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""JoinGroup to a classic group: order of checks, joins that need two requests, rejoins in each group state."""
+"""JoinGroup requests to a classic group: order of checks, new members, rejoins in each group state."""
 
 import pytest
 
@@ -16,31 +16,31 @@ def refused(code: ErrorCode, member_id: str = "") -> JoinGroupResponse:
 
 
 class TestChecksWithoutGroup:
-    def test_join_group_rejects_empty_group_id(self, stage):
+    def test_join_group_request_with_empty_group_id_is_rejected(self, stage):
         assert stage.answer(stage.join(group="")) == refused(ErrorCode.INVALID_GROUP_ID)
 
     @pytest.mark.parametrize("session_ms", [5999, 1_800_001, -1])
-    def test_join_group_rejects_session_timeout_out_of_range(self, stage, session_ms):
+    def test_join_group_request_with_session_timeout_out_of_range_is_rejected(self, stage, session_ms):
         ticket = stage.join("mine", session_ms=session_ms)
 
         assert stage.answer(ticket) == refused(ErrorCode.INVALID_SESSION_TIMEOUT, "mine")
 
     @pytest.mark.parametrize(("version", "name"), [(0, ""), (6, ""), (7, None), (9, None)])
-    def test_error_response_to_join_group_has_an_empty_protocol_name_up_to_v6(self, stage, version, name):
+    def test_join_group_error_response_has_an_empty_protocol_name_up_to_v6(self, stage, version, name):
         answer = stage.answer(stage.join(group="", version=version))
 
         assert answer == JoinGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID, protocol_name=name)
 
 
 class TestFirstMember:
-    def test_first_join_group_returns_a_member_id_that_begins_with_the_client_id(self, stage):
+    def test_first_join_group_request_returns_a_member_id_that_begins_with_the_client_id(self, stage):
         answer = stage.answer(stage.join(client_id="billing"))
 
         assert answer == refused(ErrorCode.MEMBER_ID_REQUIRED, answer.member_id)
         assert answer.member_id.startswith("billing-")
         assert len(answer.member_id) == len("billing-") + 36
 
-    def test_first_join_group_persists_the_group_before_it_returns_a_member_id(self, stage):
+    def test_first_join_group_request_persists_the_group_before_it_returns_a_member_id(self, stage):
         stage.join()
 
         empty = GroupMetadataValue(
@@ -61,24 +61,24 @@ class TestFirstMember:
         )
 
     @pytest.mark.parametrize("version", [0, 1, 2, 3])
-    def test_join_group_needs_no_second_request_up_to_v3(self, stage, version):
+    def test_member_joins_with_one_join_group_request_up_to_v3(self, stage, version):
         answer = stage.answer(stage.join(version=version))
 
         assert (answer.error_code, answer.generation_id) == (ErrorCode.NONE, 1)
 
     @pytest.mark.parametrize(("protocol_type", "protocols"), [("", RANGE), ("consumer", ())])
-    def test_refused_join_group_without_protocols_creates_an_empty_group(self, stage, protocol_type, protocols):
+    def test_refused_join_group_request_without_protocols_creates_an_empty_group(self, stage, protocol_type, protocols):
         ticket = stage.join(protocol_type=protocol_type, protocols=protocols)
 
         assert stage.answer(ticket) == refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         (record,) = stage.records()
         assert (record.value.protocol_type, record.value.generation, record.value.members) == ("", 0, [])
 
-    def test_join_group_rejects_unknown_member_id_in_unknown_group(self, stage):
+    def test_join_group_request_to_unknown_group_with_a_member_id_is_rejected(self, stage):
         assert stage.answer(stage.join("made-up")) == refused(ErrorCode.UNKNOWN_MEMBER_ID, "made-up")
         assert stage.records() == []
 
-    def test_join_group_v0_uses_the_session_timeout_as_rebalance_timeout(self, stage):
+    def test_join_group_v0_request_uses_the_session_timeout_as_rebalance_timeout(self, stage):
         answer = stage.answer(stage.join(version=0, rebalance_ms=-1, session_ms=7000))
         stage.sync(answer.member_id, 1, {answer.member_id: b""}, version=0, protocol_type=None, protocol_name=None)
 
@@ -116,7 +116,7 @@ class TestPendingMember:
 
         assert stage.answer(rejoin).generation_id == generation + 1
 
-    def test_join_group_rejects_pending_member_id_with_an_instance_id(self, stage):
+    def test_join_group_request_with_pending_member_id_and_instance_id_is_rejected(self, stage):
         member_id = stage.answer(stage.join()).member_id
 
         answer = stage.answer(stage.join(member_id, instance_id="i"))
@@ -125,12 +125,12 @@ class TestPendingMember:
 
 
 class TestProtocols:
-    def test_join_group_rejects_a_protocol_type_other_than_that_of_the_group(self, stage):
+    def test_join_group_request_with_protocol_type_other_than_that_of_the_group_is_rejected(self, stage):
         stage.stable(1)
 
         assert stage.answer(stage.join(protocol_type="connect")) == refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
-    def test_join_group_rejects_a_member_without_a_protocol_that_all_members_support(self, stage):
+    def test_join_group_request_is_rejected_if_the_members_would_have_no_common_protocol(self, stage):
         both = (("range", b"r"), ("sticky", b"s"))
         stage.stable(1, protocols=both)
 
@@ -158,7 +158,7 @@ class TestProtocols:
 
         assert stage.answer(stage.join(leader, protocols=b, version=3)).protocol_name == "y"
 
-    def test_join_group_with_a_repeated_protocol_name_keeps_its_first_metadata(self, stage):
+    def test_join_group_request_with_a_repeated_protocol_name_keeps_its_first_metadata(self, stage):
         _, ticket = stage.enter(protocols=(("range", b"1"), ("range", b"2")))
 
         assert stage.answer(ticket).members[0].metadata == b"1"
@@ -179,7 +179,7 @@ class TestRejoin:
         assert {x.leader for x in answers} == {a}
         assert answers[0].member_id == new_id
 
-    def test_repeated_join_group_completes_the_previous_waiting_join_group(self, stage):
+    def test_waiting_join_group_request_is_completed_when_its_member_repeats_it(self, stage):
         (a, _), _ = stage.stable(2)
         older = stage.join(a)
 
@@ -216,26 +216,26 @@ class TestRejoin:
         change = stage.entries(RoundOpened)[-1].trigger.change
         assert (change.topics_added, change.topics_removed, change.owned_changed) == (("u",), (), False)
 
-    def test_unchanged_rejoin_before_the_assignment_returns_the_same_generation(self, stage):
+    def test_rejoin_with_unchanged_metadata_before_the_assignment_keeps_the_generation(self, stage):
         member_id, first = stage.enter()
 
         again = stage.join(member_id)
 
         assert stage.answer(again) == stage.answer(first)
 
-    def test_changed_rejoin_before_the_assignment_restarts_the_rebalance(self, stage):
+    def test_rejoin_with_changed_metadata_before_the_assignment_restarts_the_rebalance(self, stage):
         member_id, _ = stage.enter()
 
         again = stage.join(member_id, protocols=(*RANGE, ("sticky", b"")))
 
         assert stage.answer(again).generation_id == 2
 
-    def test_join_group_rejects_unknown_member_id(self, stage):
+    def test_join_group_request_with_unknown_member_id_is_rejected(self, stage):
         stage.stable(1)
 
         assert stage.answer(stage.join("stranger")) == refused(ErrorCode.UNKNOWN_MEMBER_ID, "stranger")
 
-    def test_join_group_rejects_former_member_id_in_empty_group(self, stage):
+    def test_join_group_request_to_empty_group_with_a_former_member_id_is_rejected(self, stage):
         (a,), _ = stage.stable(1)
         stage.leave(a)
 
@@ -260,7 +260,7 @@ class TestGroupSize:
         stage.join(a)
         assert stage.answer(stage.join(pending[1])) == refused(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
-    def test_last_member_to_rejoin_a_full_group_is_removed(self):
+    def test_rejoin_above_the_group_size_limit_removes_the_member(self):
         big = CoordinatorStage(group_max_size=3)
         (a, b, c), generation = big.stable(3)
         big.config = CoordinatorStage(group_max_size=2).config
@@ -273,7 +273,7 @@ class TestGroupSize:
         assert [big.answer(t).generation_id for t in kept] == [generation + 1] * 2
         assert (c, "group_full") in [(e.member.member_id, e.why) for e in big.entries(MemberRemoved)]
 
-    def test_member_of_a_full_group_may_repeat_its_waiting_join_group(self, stage):
+    def test_member_of_a_full_group_may_repeat_its_waiting_join_group_request(self, stage):
         (a, _), _ = stage.stable(2)
         stage.join(a)
 
@@ -281,7 +281,7 @@ class TestGroupSize:
 
 
 class TestRebalanceJournal:
-    def test_journal_entries_of_a_rebalance_report_its_cause_its_joins_and_its_generation(self, stage):
+    def test_journal_entries_of_a_rebalance_have_its_cause_joins_and_generation(self, stage):
         (a, b), generation = stage.stable(2)
         stage.journal.clear()
         stage.join(a, reason="cached metadata has changed")

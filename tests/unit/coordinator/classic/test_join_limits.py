@@ -1,4 +1,4 @@
-"""JoinGroup: limits, and differences between request versions."""
+"""JoinGroup requests: size limits, differences between versions, initial rebalance delay."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from kohort.wire.messages.group_classic import JoinGroupRequest
 from support.machines.coordinator_stage import CoordinatorStage
 
 
-def test_join_group_rejects_more_than_10000_protocols(stage):
+def test_join_group_request_with_more_than_10000_protocols_is_rejected(stage):
     def offered(count: int) -> int:
         code: int = stage.answer(stage.join(protocols=[(f"p{number}", b"") for number in range(count)])).error_code
         return code
@@ -24,7 +24,7 @@ def test_dynamic_member_needs_two_join_group_requests_from_v4(stage):
 
 
 @pytest.mark.parametrize(("version", "timeout_ms"), [(0, 7_000), (1, 90_000), (2, 90_000)])
-def test_join_group_has_a_separate_rebalance_timeout_since_v1(version, timeout_ms):
+def test_join_group_request_has_a_separate_rebalance_timeout_since_v1(version, timeout_ms):
     message = JoinGroupRequest(group_id="g", session_timeout_ms=7_000, rebalance_timeout_ms=90_000)
     request = GroupRequest(message, version, "app", "/127.0.0.1", reply_to=1)
 
@@ -56,7 +56,7 @@ class TestInitialDelay:
 
         assert stage.answer(waiting).generation_id == 1
 
-    def test_initial_rebalance_delay_continues_after_leave_group_of_a_member_and_a_pending_member_id(self, stage):
+    def test_initial_rebalance_delay_continues_after_a_member_and_a_pending_member_id_leave(self, stage):
         _, waiting = stage.enter()
         member_id, _ = stage.enter()
         pending = stage.answer(stage.join()).member_id

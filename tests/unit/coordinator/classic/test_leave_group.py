@@ -1,4 +1,4 @@
-"""LeaveGroup of one or several members, which the request identifies by member id or by instance id."""
+"""LeaveGroup requests that name one or several members by member id or instance id."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def answered(*codes: tuple[str, str | None, ErrorCode]) -> LeaveGroupResponse:
     )
 
 
-def test_leave_group_of_a_member_rebalances_the_other_members(stage):
+def test_leave_group_request_for_a_member_rebalances_the_other_members(stage):
     (a, b), generation = stage.stable(2)
 
     ticket = stage.leave(a, reason="the consumer is being closed")
@@ -24,7 +24,7 @@ def test_leave_group_of_a_member_rebalances_the_other_members(stage):
     assert (opened.trigger.member.member_id, opened.trigger.reason) == (a, "the consumer is being closed")
 
 
-def test_leave_group_of_the_last_member_persists_an_empty_group(stage):
+def test_leave_group_request_for_the_last_member_persists_an_empty_group(stage):
     (a,), generation = stage.stable(1)
 
     stage.leave(a)
@@ -33,7 +33,7 @@ def test_leave_group_of_the_last_member_persists_an_empty_group(stage):
     assert (last.generation, last.members, last.protocol, last.leader) == (generation + 1, [], None, None)
 
 
-def test_leave_group_of_the_last_member_that_did_not_rejoin_completes_the_rebalance(stage):
+def test_leave_of_the_last_awaited_member_completes_the_rebalance(stage):
     (a, b), generation = stage.stable(2)
     rejoin = stage.join(a)
 
@@ -42,7 +42,7 @@ def test_leave_group_of_the_last_member_that_did_not_rejoin_completes_the_rebala
     assert stage.answer(rejoin).generation_id == generation + 1
 
 
-def test_leave_group_answers_the_waiting_join_group_of_its_member(stage):
+def test_leave_group_request_answers_the_waiting_join_group_request_of_its_member(stage):
     (a, _), _ = stage.stable(2)
     rejoin = stage.join(a)
 
@@ -51,7 +51,7 @@ def test_leave_group_answers_the_waiting_join_group_of_its_member(stage):
     assert (stage.answer(rejoin).error_code, stage.answer(rejoin).member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, "")
 
 
-def test_leave_group_answers_the_waiting_sync_group_of_its_member(stage):
+def test_leave_group_request_answers_the_waiting_sync_group_request_of_its_member(stage):
     (a, b), generation = stage.stable(2)
     stage.join(a)
     stage.join(b)
@@ -63,7 +63,7 @@ def test_leave_group_answers_the_waiting_sync_group_of_its_member(stage):
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_error_response_to_leave_group_up_to_v2_has_the_error_at_top_level(stage, version):
+def test_leave_group_response_up_to_v2_has_the_error_at_top_level(stage, version):
     (a,), _ = stage.stable(1)
 
     assert stage.answer(stage.leave("stranger", version=version)) == LeaveGroupResponse(
@@ -72,15 +72,15 @@ def test_error_response_to_leave_group_up_to_v2_has_the_error_at_top_level(stage
     assert stage.answer(stage.leave(a, version=version)) == LeaveGroupResponse()
 
 
-def test_leave_group_rejects_empty_group_id(stage):
+def test_leave_group_request_with_empty_group_id_is_rejected(stage):
     assert stage.answer(stage.leave("m", group="")) == LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
 
 
-def test_leave_group_of_unknown_group_returns_unknown_member_id(stage):
+def test_leave_group_request_for_unknown_group_returns_unknown_member_id(stage):
     assert stage.answer(stage.leave("m", group="nobody")) == answered(("m", None, ErrorCode.UNKNOWN_MEMBER_ID))
 
 
-def test_leave_group_of_several_members_has_a_result_for_each_member(stage):
+def test_leave_group_request_for_several_members_has_a_result_for_each_member(stage):
     static = stage.answer(stage.join(instance_id="i-1")).member_id
     stage.sync(static, 1, {static: b""}, instance_id="i-1")
     pending = stage.answer(stage.join()).member_id
@@ -107,7 +107,7 @@ def test_leave_group_of_several_members_has_a_result_for_each_member(stage):
     assert gone == {pending: ("pending_left", None), static: ("left", "admin")}
 
 
-def test_leave_group_of_a_pending_member_id_rebalances_a_stable_group(stage):
+def test_leave_group_request_for_a_pending_member_id_rebalances_a_stable_group(stage):
     (a,), generation = stage.stable(1)
     pending = stage.answer(stage.join()).member_id
 
@@ -117,7 +117,7 @@ def test_leave_group_of_a_pending_member_id_rebalances_a_stable_group(stage):
     assert stage.answer(stage.join(pending)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_leave_group_of_unknown_members_changes_nothing(stage):
+def test_leave_group_request_for_unknown_members_starts_no_rebalance(stage):
     (a,), generation = stage.stable(1)
 
     stage.leave("x", "y")

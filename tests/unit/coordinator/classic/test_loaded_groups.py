@@ -91,7 +91,7 @@ def test_member_metadata_of_another_protocol_type_is_not_parsed(stage):
     assert stage.entries(RoundOpened)[-1].trigger.change.partitions_changed == {}
 
 
-def test_instance_id_shared_by_two_loaded_members_belongs_to_the_last_one(stage):
+def test_instance_id_shared_by_two_loaded_members_belongs_to_the_member_loaded_last(stage):
     restart_on(stage, member("a", group_instance_id="i"), member("b", group_instance_id="i"), leader="b")
 
     stage.leave("a", client_id="admin")

@@ -111,7 +111,7 @@ class TestLeave:
         assert by == [None, "admin", "app"]
         assert stage.heartbeat(c, generation) == ErrorCode.REBALANCE_IN_PROGRESS
 
-    def test_journal_entry_of_leave_group_names_each_of_several_members(self, stage):
+    def test_journal_entries_of_a_leave_group_request_name_each_of_several_members(self, stage):
         (a, b, c, _), _ = stage.stable(4)
 
         stage.leave(a, b, c)
@@ -121,7 +121,7 @@ class TestLeave:
         assert (trigger.member.member_id, [who.member_id for who in trigger.others]) == (a, [b, c])
 
     @pytest.mark.parametrize("version", [3, 4, 5])
-    def test_leave_group_accepts_several_members_since_v3(self, stage, version):
+    def test_leave_group_request_accepts_several_members_since_v3(self, stage, version):
         (a, b), _ = stage.stable(2)
 
         answer = stage.answer(stage.leave(a, b, version=version))
@@ -138,7 +138,7 @@ class TestLeave:
 
 
 class TestSyncTimeout:
-    def test_sync_timeout_entry_has_session_facts_of_the_first_removed_member(self, stage):
+    def test_sync_timeout_entry_has_session_data_of_the_first_removed_member(self, stage):
         a = stage.answer(stage.join(version=3, rebalance_ms=20_000, session_ms=30_000)).member_id
         second = stage.join(version=3, rebalance_ms=20_000, session_ms=40_000, client_id="other")
         stage.join(a, version=3, rebalance_ms=20_000, session_ms=30_000)
@@ -150,7 +150,7 @@ class TestSyncTimeout:
         assert (trigger.member.member_id, [who.member_id for who in trigger.others]) == (a, [b])
         assert trigger.vitals.session_timeout_ms == 30_000
 
-    def test_sync_timeout_entry_reports_a_lost_leader_only_if_the_leader_sent_no_sync_group(self, stage):
+    def test_sync_timeout_entry_reports_a_lost_leader_only_if_the_leader_sent_no_sync_group_request(self, stage):
         (a, b), generation = stage.stable(2)
         stage.join(a, rebalance_ms=5_000, session_ms=30_000)
         stage.join(b, rebalance_ms=5_000, session_ms=30_000)
@@ -231,7 +231,7 @@ class TestRefusedJoins:
         stage.stable(2)
         return stage
 
-    def test_refused_join_group_is_journaled_once_with_client_and_group_size(self, stage):
+    def test_refused_join_group_request_is_journaled_once_with_client_and_group_size(self, stage):
         for _ in range(3):
             ticket = stage.join(instance_id="i", client_id="late", client_host="/10.0.0.1")
             assert stage.answer(ticket).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -239,7 +239,7 @@ class TestRefusedJoins:
         (entry,) = stage.entries(JoinRejected)
         assert (entry.member, entry.members) == (ClientIdentity("", "late", "/10.0.0.1", "i"), 2)
 
-    def test_refused_join_groups_and_other_refused_requests_share_the_journal_limit_of_100(self, stage):
+    def test_refused_join_group_requests_and_other_refused_requests_share_the_journal_limit_of_100(self, stage):
         for number in range(102):
             stage.join(client_id=f"late-{number}")
 

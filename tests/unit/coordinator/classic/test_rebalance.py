@@ -157,7 +157,7 @@ class TestNewMember:
 
         assert stage.heartbeat(member_id, 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_new_member_may_wait_in_join_group_longer_than_its_session_timeout(self, stage):
+    def test_join_group_request_of_a_new_member_may_wait_longer_than_its_session_timeout(self, stage):
         (a,), generation = stage.stable(1, session_ms=60_000)
         _, ticket = stage.enter(session_ms=6000)
         stage.advance(30_000)
@@ -168,7 +168,7 @@ class TestNewMember:
 
 
 class TestRebalanceBeforeAssignment:
-    def test_rebalance_before_the_assignment_refuses_waiting_sync_groups(self, stage):
+    def test_rebalance_before_the_assignment_refuses_waiting_sync_group_requests(self, stage):
         (a, b), generation = stage.stable(2)
         first, _ = stage.join(a), stage.join(b)
         assert stage.answer(first).generation_id == generation + 1

@@ -1,4 +1,4 @@
-"""Journal entries of a rebalance: leader, assignment, changed members."""
+"""Journal entries of a rebalance: leader, assignment, created topics, deleted topics, lag."""
 
 from kohort.coordinator.classic.join import METADATA_MAX_BYTES
 from kohort.coordinator.journal import RoundOpened
@@ -49,7 +49,7 @@ def test_persisted_leader_that_is_not_the_first_member_stays_leader_after_restar
     assert stage.heartbeat(b, generation) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_repeated_sync_group_in_stable_group_renews_the_session(stage):
+def test_repeated_sync_group_request_in_stable_group_renews_the_session(stage):
     (a,), generation = stage.stable(1)
     stage.advance(9_000)
     stage.sync(a, generation)
@@ -86,13 +86,13 @@ def test_removal_entry_has_the_lag_of_the_removed_members_partitions(stage):
     assert (trigger.member.member_id, trigger.vitals.lag) == (a, 40)
 
 
-def test_sync_group_v4_may_omit_protocol_type_and_name(stage):
+def test_sync_group_v4_request_may_omit_protocol_type_and_name(stage):
     (a,), generation = stage.stable(1)
     ticket = stage.sync(a, generation, version=4, protocol_type=None, protocol_name=None)
     assert stage.answer(ticket).error_code == ErrorCode.NONE
 
 
-def test_sync_group_rejects_assignments_larger_than_a_record(stage):
+def test_sync_group_request_with_assignments_larger_than_a_record_is_rejected(stage):
     (a,), generation = stage.stable(1)
 
     def joined(metadata: bytes) -> int:

@@ -66,7 +66,7 @@ class TestInitialDelay:
 
 
 class TestAssignment:
-    def test_rebalance_end_is_journaled_with_the_time_of_the_last_sync_group(self, stage):
+    def test_rebalance_end_is_journaled_with_the_time_of_the_last_sync_group_request(self, stage):
         (a, b), generation = stage.stable(2)
         stage.advance(1_000)
         stage.join(a)
@@ -86,7 +86,7 @@ class TestAssignment:
         assert (settled.generation, settled.took_ms, settled.last.member_id) == (generation + 1, 200, b)
         assert stage.records()[-1].value.current_state_timestamp == joined_ms
 
-    def test_rebalance_end_is_journaled_with_the_sync_group_of_the_leader_if_the_leader_is_last(self, stage):
+    def test_rebalance_end_is_journaled_with_the_sync_group_request_of_the_leader_if_the_leader_is_last(self, stage):
         (a, b), generation = stage.stable(2)
         stage.join(a)
         stage.join(b)
@@ -99,7 +99,7 @@ class TestAssignment:
         (settled,) = stage.entries(RoundSettled)
         assert (settled.took_ms, settled.last.member_id) == (0, a)
 
-    def test_rebalance_end_is_not_journaled_again_for_repeated_sync_groups(self, stage):
+    def test_rebalance_end_is_not_journaled_again_for_repeated_sync_group_requests(self, stage):
         (a, b), generation = stage.stable(2)
         stage.journal.clear()
 
@@ -108,7 +108,7 @@ class TestAssignment:
 
         assert stage.entries(RoundSettled) == []
 
-    def test_rebalance_end_is_journaled_with_the_sync_group_of_a_rejoined_static_member(self, stage):
+    def test_rebalance_end_is_journaled_with_the_sync_group_request_of_a_rejoined_static_member(self, stage):
         first = stage.answer(stage.join(instance_id="ia")).member_id
         stage.join(instance_id="ib")
         stage.join(first, instance_id="ia")
@@ -122,7 +122,7 @@ class TestAssignment:
         (settled,) = stage.entries(RoundSettled)
         assert (settled.last.member_id, settled.last.instance_id) == (back, "ib")
 
-    def test_restarted_rebalance_renews_sessions_of_members_whose_sync_group_waits(self, stage):
+    def test_restarted_rebalance_renews_sessions_of_members_whose_sync_group_request_waits(self, stage):
         (a, b), generation = stage.stable(2)
         stage.join(a)
         stage.join(b)
@@ -298,7 +298,7 @@ def test_request_of_a_fenced_static_member_is_journaled_with_its_instance_id(sta
     assert (entry.member.instance_id, entry.error) == ("i", "FENCED_INSTANCE_ID")
 
 
-def test_leave_group_with_pending_member_id_is_journaled_with_client_and_reason(stage):
+def test_leave_group_request_with_pending_member_id_is_journaled_with_client_and_reason(stage):
     pending = stage.answer(stage.join()).member_id
 
     stage.leave(pending, reason="never mind", version=5, client_id="late", client_host="/10.0.0.1")

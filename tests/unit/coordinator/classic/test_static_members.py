@@ -124,7 +124,7 @@ def _pair_of_protocols(stage, protocols):
 
 
 class TestReturnDuringRebalance:
-    def test_static_rejoin_fences_the_waiting_join_group_of_the_previous_member_id(self, stage, group):
+    def test_static_rejoin_fences_the_waiting_join_group_request_of_the_previous_member_id(self, stage, group):
         a, b, generation = group
         old = stage.join(b, instance_id="ib", protocols=(*RANGE, ("s", b"")))
 
@@ -135,7 +135,7 @@ class TestReturnDuringRebalance:
 
         assert stage.answer(new).generation_id == generation + 1
 
-    def test_static_rejoin_fences_the_waiting_sync_group_of_the_previous_member_id(self, stage, group):
+    def test_static_rejoin_fences_the_waiting_sync_group_request_of_the_previous_member_id(self, stage, group):
         a, b, generation = group
         stage.join(a, instance_id="ia")
         stage.join(b, instance_id="ib")

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader's assignment is persisted before the responses."""
+"""SyncGroup requests. The coordinator persists the leader's assignment before it responds."""
 
 from typing import Any
 
@@ -33,14 +33,14 @@ def given(blob: bytes) -> SyncGroupResponse:
 
 class TestRefusals:
     @pytest.mark.parametrize("missing", ["protocol_type", "protocol_name"])
-    def test_sync_group_requires_protocol_type_and_name_from_v5(self, stage, joined, missing):
+    def test_sync_group_request_requires_protocol_type_and_name_from_v5(self, stage, joined, missing):
         a, _, generation = joined
 
         answer = stage.answer(stage.sync(a, generation, **{missing: None}))
 
         assert answer == SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
-    def test_sync_group_needs_no_protocol_type_and_name_before_v5(self, stage, joined):
+    def test_sync_group_request_needs_no_protocol_type_and_name_before_v5(self, stage, joined):
         a, _, generation = joined
 
         ticket = stage.sync(a, generation, {a: MINE}, version=4, protocol_type=None, protocol_name=None)
@@ -60,20 +60,20 @@ class TestRefusals:
             ({"protocol_name": "sticky"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         ],
     )
-    def test_sync_group_rejects_wrong_member_generation_and_protocol(self, stage, joined, change, code):
+    def test_sync_group_request_of_another_member_generation_or_protocol_is_rejected(self, stage, joined, change, code):
         a, _, generation = joined
 
         ticket = stage.sync(**({"member_id": a, "generation": generation} | change))
 
         assert stage.answer(ticket) == SyncGroupResponse(error_code=code)
 
-    def test_sync_group_during_join_phase_returns_rebalance_in_progress(self, stage):
+    def test_sync_group_request_during_join_phase_returns_rebalance_in_progress(self, stage):
         (a, b), generation = stage.stable(2)
         stage.join(a)
 
         assert stage.answer(stage.sync(b, generation)).error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
-    def test_sync_group_in_empty_group_returns_unknown_member_id(self, stage):
+    def test_sync_group_request_in_empty_group_returns_unknown_member_id(self, stage):
         (a,), generation = stage.stable(1)
         stage.leave(a)
 
@@ -81,7 +81,7 @@ class TestRefusals:
 
 
 class TestLeaderAssignment:
-    def test_leaders_assignment_completes_waiting_and_later_sync_groups(self, stage):
+    def test_leaders_assignment_completes_waiting_and_later_sync_group_requests(self, stage):
         (a, b, c), generation = stage.stable(3)
         for member in (a, b, c):
             stage.join(member)
@@ -93,7 +93,7 @@ class TestLeaderAssignment:
 
         assert [stage.answer(t) for t in (early, leader, late)] == [given(YOURS), given(MINE), given(b"")]
 
-    def test_leaders_assignment_is_persisted_before_sync_group_responses(self, stage, joined):
+    def test_leaders_assignment_is_persisted_before_responses_to_sync_group_requests(self, stage, joined):
         a, b, generation = joined
 
         stage.sync(a, generation, {a: MINE, b: YOURS, "made-up": b"x"})
@@ -119,7 +119,7 @@ class TestLeaderAssignment:
         )
         assert stage.records()[-1] == GroupWritten(GROUP, written)
 
-    def test_assignments_in_a_followers_sync_group_are_ignored(self, stage, joined):
+    def test_assignments_in_a_followers_sync_group_request_are_ignored(self, stage, joined):
         a, b, generation = joined
         follower = stage.sync(b, generation, {a: b"", b: MINE})
 
@@ -133,14 +133,14 @@ class TestLeaderAssignment:
         assert stage.answer(stage.sync(a, generation, {a: b"\xff"})) == given(b"\xff")
         assert stage.entries(AssignmentWritten)[-1].partitions is None
 
-    def test_repeated_sync_group_returns_the_same_assignment(self, stage, joined):
+    def test_repeated_sync_group_request_returns_the_same_assignment(self, stage, joined):
         a, _, generation = joined
         stage.sync(a, generation, {a: MINE})
 
         assert stage.answer(stage.sync(a, generation)) == given(MINE)
 
 
-def test_repeated_sync_group_completes_the_previous_waiting_sync_group(stage, joined):
+def test_waiting_sync_group_request_is_completed_when_its_member_repeats_it(stage, joined):
     a, b, generation = joined
     older = stage.sync(b, generation)
 
@@ -152,7 +152,7 @@ def test_repeated_sync_group_completes_the_previous_waiting_sync_group(stage, jo
 
 
 class TestMissingSync:
-    def test_member_without_sync_group_is_removed_after_the_rebalance_timeout(self, stage):
+    def test_member_without_sync_group_request_is_removed_after_the_rebalance_timeout(self, stage):
         (a, b), generation = stage.stable(2, rebalance_ms=5000, session_ms=30_000)
         for member in (a, b):
             stage.join(member, rebalance_ms=5000, session_ms=30_000)
@@ -165,7 +165,7 @@ class TestMissingSync:
         assert [(e.member.member_id, e.why) for e in stage.entries(MemberRemoved)] == [(b, "sync_timeout")]
         assert not stage.entries(RoundOpened)[-1].trigger.leader_lost
 
-    def test_first_member_whose_sync_group_waits_replaces_a_leader_that_sent_no_sync_group(self, stage):
+    def test_leader_without_sync_group_request_is_replaced_by_the_first_member_that_sent_one(self, stage):
         (a, b), generation = stage.stable(2, rebalance_ms=5000, session_ms=30_000)
         for member in (a, b):
             stage.join(member, rebalance_ms=5000, session_ms=30_000)
@@ -178,7 +178,7 @@ class TestMissingSync:
         assert stage.answer(stage.join(b)).leader == b
         assert stage.heartbeat(a, generation + 1) == ErrorCode.UNKNOWN_MEMBER_ID
 
-    def test_sync_timer_is_cancelled_after_every_member_sent_sync_group(self, stage):
+    def test_sync_timer_is_cancelled_after_every_member_sent_sync_group_request(self, stage):
         (a, b), generation = stage.stable(2, rebalance_ms=5000, session_ms=30_000)
 
         stage.advance(20_000)
@@ -187,7 +187,7 @@ class TestMissingSync:
 
 
 class TestJournal:
-    def test_journal_entries_report_the_assignment_the_moved_partitions_and_the_last_sync_group(self, stage, joined):
+    def test_journal_entries_have_the_assignment_moved_partitions_and_last_sync_group_request(self, stage, joined):
         a, b, generation = joined
         stage.advance(40)
         stage.sync(a, generation, {a: MINE, b: YOURS})

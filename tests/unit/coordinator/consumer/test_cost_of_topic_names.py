@@ -1,4 +1,4 @@
-"""Topic names that members of a consumer group send: limits, and cost for heartbeats of other members."""
+"""Topic names in heartbeats to consumer groups: limits, and their cost for other members' heartbeats."""
 
 from __future__ import annotations
 

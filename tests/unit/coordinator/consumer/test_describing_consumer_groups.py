@@ -1,4 +1,4 @@
-"""Consumer groups (KIP-848) in describe, list and delete requests."""
+"""Requests that describe, list or delete consumer groups (KIP-848)."""
 
 import pytest
 
@@ -48,7 +48,7 @@ def deleted(stage, *groups):
 
 
 class TestConsumerGroupDescribe:
-    def test_consumer_group_describe_shows_pending_revocations_and_target_assignment(self, stage):
+    def test_consumer_group_describe_response_shows_pending_revocations_and_target_assignment(self, stage):
         write(
             stage,
             epochs(6),
@@ -98,7 +98,7 @@ class TestConsumerGroupDescribe:
             (epochs(5) + member("m", 5), "Stable"),
         ],
     )
-    def test_consumer_group_describe_shows_the_group_state(self, stage, records, state):
+    def test_consumer_group_describe_response_shows_the_group_state(self, stage, records, state):
         write(stage, records)
 
         assert describe(stage, GROUP)[0].group_state == state
@@ -106,7 +106,7 @@ class TestConsumerGroupDescribe:
         assert listed(stage, states=[f" {state.lower()}"]).keys() == {GROUP}
         assert listed(stage, states=["Dead"]) == {}
 
-    def test_consumer_group_describe_returns_failed_groups_before_described_groups(self, stage):
+    def test_consumer_group_describe_request_returns_failed_groups_before_described_groups(self, stage):
         write(stage, epochs(5))
         stage.stable(1, group="old")
 
@@ -120,14 +120,14 @@ class TestConsumerGroupDescribe:
             (GROUP, 0, None),
         ]
 
-    def test_consumer_group_describe_returns_authorized_operations_if_requested(self, stage):
+    def test_consumer_group_describe_request_returns_authorized_operations_if_requested(self, stage):
         write(stage, epochs(5))
 
         told = [g.authorized_operations for g in describe(stage, GROUP, "nobody", operations=True)]
 
         assert told == [NO_REQUEST, 3400]
 
-    def test_consumer_group_describe_omits_deleted_topics(self, stage):
+    def test_consumer_group_describe_response_omits_deleted_topics(self, stage):
         write(stage, epochs(5), member("m", 5, {T: {0: 5}}))
         stage.topics.delete("t")
 
@@ -135,13 +135,13 @@ class TestConsumerGroupDescribe:
 
         assert (shown.assignment, shown.target_assignment) == (on_t(), on_t())
 
-    def test_consumer_group_describe_returns_not_coordinator_for_groups_of_other_brokers(self, stage):
+    def test_consumer_group_describe_request_returns_not_coordinator_for_groups_of_other_brokers(self, stage):
         stage.unload()
 
         assert [g.error_code for g in describe(stage, GROUP)] == [ErrorCode.NOT_COORDINATOR]
 
 
-def test_list_groups_returns_only_groups_of_the_requested_type(stage):
+def test_list_groups_request_returns_only_groups_of_the_requested_type(stage):
     write(stage, epochs(5))
     stage.stable(1, group="old")
 
@@ -153,7 +153,7 @@ def test_list_groups_returns_only_groups_of_the_requested_type(stage):
 
 
 @pytest.mark.parametrize(("version", "code", "text"), [(6, 69, "Group g is not a classic group."), (5, 0, None)])
-def test_describe_groups_shows_a_consumer_group_as_not_found_or_dead(stage, version, code, text):
+def test_describe_groups_response_shows_a_consumer_group_as_not_found_or_dead(stage, version, code, text):
     write(stage, epochs(5), member("m", 5))
 
     (group,) = stage.answer(stage.ask(DescribeGroupsRequest(groups=[GROUP]), version)).groups
@@ -162,12 +162,12 @@ def test_describe_groups_shows_a_consumer_group_as_not_found_or_dead(stage, vers
 
 
 class TestDeleteGroups:
-    def test_delete_groups_rejects_a_group_with_members(self, stage):
+    def test_delete_groups_request_for_a_group_with_members_is_rejected(self, stage):
         write(stage, epochs(5), member("m", 5))
 
         assert deleted(stage, GROUP) == {GROUP: ErrorCode.NON_EMPTY_GROUP}
 
-    def test_delete_groups_removes_an_empty_group_and_its_offsets(self, stage):
+    def test_delete_groups_request_removes_an_empty_group_and_its_offsets(self, stage):
         write(stage, epochs(5), resolved({"t.*": ["t"]}))
         stage.commit({("t", 0): 1})
         before = len(stage.records())

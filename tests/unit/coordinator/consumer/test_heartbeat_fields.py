@@ -1,4 +1,4 @@
-"""Fields of ConsumerGroupHeartbeat that a member may change after its join."""
+"""ConsumerGroupHeartbeat fields that a member may change after it joined."""
 
 import pytest
 
@@ -73,7 +73,7 @@ def test_heartbeat_with_a_shorter_rebalance_timeout_shortens_the_revocation_dead
     assert stage.entries(EpochRaised)[-1].cause.event == "revocation_timeout"
 
 
-def test_consumer_group_describe_shows_the_latest_client_id_and_host(stage):
+def test_consumer_group_describe_response_shows_the_latest_client_id_and_host(stage):
     stage.come("m1")
     stage.beat("m1", 2, client_host="/10.0.0.2")
 

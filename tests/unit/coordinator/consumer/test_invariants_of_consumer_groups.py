@@ -1,4 +1,4 @@
-"""Invariant checks of consumer groups: each test violates one invariant of a valid group."""
+"""Invariant checks of consumer groups. Each test starts with a valid group and violates one invariant."""
 
 from collections.abc import Callable
 from typing import Any
@@ -177,7 +177,7 @@ def test_invariant_check_fails_for_a_revocation_timer_of_a_stable_member():
         valid.check()
 
 
-def test_invariant_check_needs_no_revocation_timer_of_a_classic_member():
+def test_invariant_check_passes_for_a_revoking_classic_member_without_revocation_timer():
     valid = ValidGroup()
     valid.has("m3", state=ReconciliationState.UNREVOKED_PARTITIONS)
     assert valid.group.members["m3"].current == CurrentAssignment(

@@ -36,7 +36,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("changed", "code", "words"), REFUSED.values(), ids=REFUSED.keys())
-def test_invalid_consumer_group_heartbeat_is_refused_without_creating_its_group(changed, code, words):
+def test_invalid_consumer_group_heartbeat_request_is_refused_without_creating_its_group(changed, code, words):
     stage = CoordinatorStage()
     asked = {"member_id": "m", "epoch": 0} | JOIN | changed
 
@@ -63,7 +63,7 @@ def test_heartbeat_rejects_invalid_subscription_pattern():
     assert answer.error_message == "SubscribedTopicRegex `a(` is not a valid regular expression: missing closing )."
 
 
-def test_broker_generates_the_member_id_for_consumer_group_heartbeat_v0():
+def test_broker_generates_the_member_id_for_consumer_group_heartbeat_v0_request():
     answer = CoordinatorStage().come("", version=0)
     assert (answer.error_code, answer.member_epoch) == (0, 2)
     assert len(answer.member_id) == 22
@@ -105,7 +105,7 @@ def test_member_that_rejoins_with_epoch_0_keeps_its_assignment():
     assert (again.member_epoch, stage.told(again)) == (3, [("t", 0), ("t", 1)])
 
 
-def test_consumer_group_heartbeat_rejects_unknown_member_id():
+def test_consumer_group_heartbeat_request_with_unknown_member_id_is_rejected():
     stage = CoordinatorStage()
     stage.come("m1")
     assert stage.beat("x", 1).error_message == "Member x is not a member of group g."

@@ -1,4 +1,4 @@
-"""Members of consumer groups across rebalances: revocations, session facts, records of earlier brokers."""
+"""State of consumer group members: revocations, session data, records that earlier versions wrote."""
 
 import pytest
 
@@ -107,7 +107,7 @@ def test_journal_entry_of_an_assigned_partition_has_the_time_for_which_it_had_no
     assert [(one.topic, one.partition, one.unowned_ms) for one in given] == [("t", 2, 2_000), ("t", 3, 2_000)]
 
 
-def test_pending_revocations_of_an_absent_static_member_become_unowned(stage):
+def test_partitions_that_an_absent_static_member_must_revoke_become_unowned(stage):
     stage.come("m1", instance_id="one")
     stage.advance(1_000)
     stage.come("m2")

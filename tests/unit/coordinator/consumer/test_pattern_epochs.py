@@ -1,4 +1,4 @@
-"""Group epochs and topic hash with subscription patterns: a wrong hash would reassign all partitions."""
+"""Group epoch and topic hash of groups with subscription patterns."""
 
 import pytest
 

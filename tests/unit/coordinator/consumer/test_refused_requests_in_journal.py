@@ -1,4 +1,4 @@
-"""Refused requests of consumer groups in the journal: one entry for each member, API and error; 100 per epoch."""
+"""Journal entries of refused requests: one for each member, API and error, at most 100 per group epoch."""
 
 import pytest
 
@@ -61,7 +61,7 @@ def test_refused_classic_request_is_journaled_with_generation_and_instance_id(st
     assert (entry.api, entry.generation, entry.member.instance_id) == ("Heartbeat", 4, "i")
 
 
-def test_refused_request_is_journaled_once_per_group_epoch(stage):
+def test_refused_request_has_one_journal_entry_for_each_group_epoch(stage):
     stage.come("m1")
     for _ in range(3):
         stage.beat("old", 1)
@@ -120,7 +120,7 @@ def test_refused_requests_of_current_members_are_not_counted_as_fenced(stage):
     ],
     ids=["the same client", "another client", "another host"],
 )
-def test_join_that_a_full_consumer_group_refuses_is_journaled_once_per_client(again, told):
+def test_joins_refused_by_a_full_consumer_group_have_one_journal_entry_for_each_client(again, told):
     stage = CoordinatorStage(group_consumer_max_size=1)
     stage.come("m1")
 

@@ -1,4 +1,4 @@
-"""Sessions of many members that expire at the same time: removal in steps, in order, at constant cost per member."""
+"""Sessions of many members that expire simultaneously. The coordinator removes the members in several ticks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subscription patterns of consumer groups: topic searches run between heartbeats."""
+"""Subscription patterns of consumer groups. Searches for matching topics run between heartbeats."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Target assignment of a large group: a timer computes and persists it in steps."""
+"""Target assignment of a large group. The coordinator computes and persists it in several steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timers of consumer group members: timers that fire late, are cancelled, or restart after a failover."""
+"""Timers of consumer group members: late, cancelled and restarted timers."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ OVER = {
 
 
 @pytest.mark.parametrize("key", OVER.values(), ids=OVER.keys())
-def test_timer_of_a_removed_member_or_of_a_completed_action_changes_nothing(key):
+def test_timer_of_a_removed_member_or_of_a_completed_action_has_no_effect(key):
     out = fired(key)
 
     assert (out.records, out.timers, out.journal, out.otherwise) == ([], [], [], [])

@@ -1,4 +1,4 @@
-"""Steps of a search for topics that match the subscription patterns of a group."""
+"""Search for topics that match subscription patterns of a group: work limits of each search step."""
 
 from kohort.coordinator.consumer.subscribed_topics import TopicSearch
 from kohort.coordinator.outcome import may_describe_all

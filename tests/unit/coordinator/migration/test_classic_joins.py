@@ -1,4 +1,4 @@
-"""JoinGroup to a consumer group: the persisted member metadata and the response."""
+"""JoinGroup requests to a consumer group: persisted member metadata and responses."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def ranged(*topics: str, **options):
     return (("range", subscription(*topics, **options)),)
 
 
-def test_join_group_to_a_consumer_group_is_answered_at_once_without_leader(stage):
+def test_join_group_request_to_a_consumer_group_is_answered_at_once_without_leader(stage):
     ticket = stage.join("old", version=3, protocols=(*ranged("t"), ("roundrobin", subscription("t"))))
 
     assert stage.answer(ticket) == JoinGroupResponse(
@@ -40,7 +40,7 @@ def test_join_group_to_a_consumer_group_is_answered_at_once_without_leader(stage
     assert parse_assignment(synced.assignment).partitions == [], "the other member must first revoke partitions"
 
 
-def test_join_group_to_a_consumer_group_persists_each_protocol_once(stage):
+def test_join_group_request_to_a_consumer_group_persists_each_protocol_once(stage):
     protocols = (*ranged("u", "t", "u", rack="r"), ("roundrobin", subscription("t")), ("range", b"again"))
     stage.join(
         "old",
@@ -61,7 +61,7 @@ def test_join_group_to_a_consumer_group_persists_each_protocol_once(stage):
     assert [one.name for one in kept.supported_protocols] == ["range", "roundrobin"]
 
 
-def test_repeated_join_group_to_a_consumer_group_persists_nothing(stage):
+def test_repeated_join_group_request_to_a_consumer_group_persists_nothing(stage):
     stage.join("old", version=3)
     stage.join("old", version=3)
 
@@ -83,7 +83,7 @@ def test_consumer_member_that_becomes_classic_keeps_its_rack_and_assignor_but_no
     assert said(stage, "other").rack_id == "r2"
 
 
-def test_join_group_with_a_shorter_session_timeout_shortens_the_session(stage):
+def test_join_group_request_with_a_shorter_session_timeout_shortens_the_session(stage):
     stage.join("old", version=3, session_ms=40_000)
     generation = stage.answer(stage.join("old", version=3, session_ms=8_000)).generation_id
     assert stage.answer(stage.sync("old", generation)).error_code == ErrorCode.NONE
@@ -111,7 +111,7 @@ def test_removal_entry_of_a_classic_member_has_the_closing_time_of_its_connectio
     assert vitals.longest_gap_ms == (1_000 if again else 0)
 
 
-def test_join_group_that_no_longer_reports_a_revoked_partition_as_owned_completes_the_revocation():
+def test_join_group_request_that_no_longer_reports_a_revoked_partition_as_owned_completes_the_revocation():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     target = {T: frozenset({0})}
     write(stage, epochs(6), member("old", 5, {T: {0: 5, 1: 5}}, target=target, classic=True), member("new", 6))
@@ -135,7 +135,7 @@ SPOKEN = {
 
 
 @pytest.mark.parametrize(("speaks", "code"), SPOKEN.values(), ids=SPOKEN.keys())
-def test_join_group_to_a_consumer_group_needs_a_protocol_that_all_classic_members_support(stage, speaks, code):
+def test_join_group_request_to_a_consumer_group_needs_a_protocol_that_all_classic_members_support(stage, speaks, code):
     write(
         stage,
         epochs(5),

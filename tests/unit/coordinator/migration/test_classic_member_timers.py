@@ -68,7 +68,7 @@ SYNCS = {
 
 
 @pytest.mark.parametrize(("it", "code", "has"), SYNCS.values(), ids=SYNCS.keys())
-def test_sync_group_in_a_consumer_group_returns_the_current_assignment_at_once(stage, it, code, has):
+def test_sync_group_request_in_a_consumer_group_returns_the_current_assignment_at_once(stage, it, code, has):
     write(stage, epochs(6), it, other(6, {T: {1: 5}} if has != [("t", 0)] else None))
     (epoch,) = {r.value.member_epoch for r in it if isinstance(r, CurrentWritten)}
 
@@ -90,7 +90,7 @@ def test_sync_group_in_a_consumer_group_returns_the_current_assignment_at_once(s
         ({"protocol_name": "roundrobin"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-def test_sync_group_in_a_consumer_group_accepts_the_members_first_protocol_or_no_protocol(stage, said, code):
+def test_sync_group_request_in_a_consumer_group_accepts_the_members_first_protocol_or_no_protocol(stage, said, code):
     write(stage, epochs(6), classic(6, has={T: {0: 5}}, speaks=["range", "roundrobin"]), other(6))
 
     assert stage.answer(stage.sync("m1", 6, **said)).error_code == code
@@ -160,7 +160,7 @@ def test_rejoin_timeout_of_a_classic_member_counts_from_the_first_rebalance_in_p
     assert removed(told) == ["rejoin_timeout"]
 
 
-def test_join_group_in_time_cancels_the_rejoin_timeout_of_a_classic_member(told):
+def test_join_group_request_in_time_cancels_the_rejoin_timeout_of_a_classic_member(told):
     told.answer(told.join("m1"))
     told.topics.make("t", 5)
     told.beat("m2", 6, [])
@@ -178,7 +178,7 @@ def currents(stage: CoordinatorStage) -> list[CurrentWritten]:
     return [record for record in stage.records() if isinstance(record, CurrentWritten)]
 
 
-def test_each_join_group_restarts_the_rejoin_timeout_of_a_classic_member(told):
+def test_each_join_group_request_restarts_the_rejoin_timeout_of_a_classic_member(told):
     told.advance(4_000)
     joined = told.answer(told.join("m1"))
     generation = joined.generation_id
@@ -202,7 +202,7 @@ def test_each_join_group_restarts_the_rejoin_timeout_of_a_classic_member(told):
     assert removed(told) == ["rejoin_timeout"]
 
 
-def test_classic_member_must_send_sync_group_within_the_rebalance_timeout_after_join_group(stage):
+def test_classic_member_must_send_sync_group_request_within_the_rebalance_timeout(stage):
     write(stage, epochs(6), member("m2", 6))
     generation = stage.answer(stage.join("m1", version=3, rebalance_ms=9_000)).generation_id
 

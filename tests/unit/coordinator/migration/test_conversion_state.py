@@ -1,4 +1,4 @@
-"""Group conversion between the two protocols: metadata, assignments and session facts that stay; group size limits."""
+"""Conversion between classic and consumer groups: kept metadata, assignments and session data; size limits."""
 
 import pytest
 
@@ -83,7 +83,7 @@ class TestUpgrade:
         assert (entry.to, entry.epoch, entry.members) == ("consumer", 1, (was,))
         assert (entry.by, entry.at_ms) == (ClientIdentity("new", "app 3", "/10.0.0.3"), classic.now)
 
-    def test_conversion_to_a_consumer_group_keeps_session_facts_and_restarts_sessions(self, classic):
+    def test_conversion_to_a_consumer_group_keeps_session_data_and_restarts_sessions(self, classic):
         last_ms = classic.now - 1_000
         classic.coordinator.connection_closed(7, classic.now)
         closed_ms = classic.now
@@ -206,7 +206,7 @@ class TestDowngrade:
         has = {(mixed.topics.topic_id(p.topic), p.partition) for p in parse_assignment(one.assignment).partitions}
         assert has == {(topic, number) for topic, of in target.items() for number in of}
 
-    def test_conversion_to_a_classic_group_keeps_session_facts_and_restarts_sessions(self, mixed):
+    def test_conversion_to_a_classic_group_keeps_session_data_and_restarts_sessions(self, mixed):
         last_ms = mixed.now - 2_000
         mixed.coordinator.connection_closed(7, mixed.now)
         closed_ms = mixed.now

@@ -124,7 +124,7 @@ def test_migration_policy_without_downgrade_keeps_a_consumer_group():
     assert stage.answer(stage.join(classic)).generation_id == epoch + 1
 
 
-def test_disabled_migration_policy_refuses_join_group_to_a_consumer_group():
+def test_disabled_migration_policy_refuses_join_group_request_to_a_consumer_group():
     stage = CoordinatorStage(**NEWEST, group_consumer_migration_policy="disabled")
     stage.come("new")
 
@@ -158,7 +158,7 @@ def test_remaining_consumer_protocol_member_prevents_conversion_to_a_classic_gro
     assert not stage.entries(GroupConverted)
 
 
-def test_empty_consumer_group_becomes_classic_with_the_next_join_group(stage):
+def test_empty_consumer_group_becomes_classic_with_the_next_join_group_request(stage):
     stage.come("new")
     stage.commit({("t", 0): 7}, member_id="new", generation=2, version=9)
     stage.beat("new", -1)
@@ -249,7 +249,7 @@ def test_metadata_record_of_a_replaced_member_precedes_the_group_tombstone(stage
     assert written[-2] == EpochWritten(GROUP, None)
 
 
-def test_refused_join_group_to_a_consumer_group_returns_no_member_id(stage):
+def test_refused_join_group_request_to_a_consumer_group_returns_no_member_id(stage):
     stage.come("new", instance_id="i")
 
     for ticket in (stage.join("me", protocol_type="connect"), stage.join("me", instance_id="i")):
@@ -259,7 +259,7 @@ def test_refused_join_group_to_a_consumer_group_returns_no_member_id(stage):
     assert [entry.error for entry in stage.entries(RequestFenced)] == ["FENCED_INSTANCE_ID"]
 
 
-def test_join_group_rejects_unknown_member_id_before_it_parses_metadata(stage):
+def test_join_group_request_with_unknown_member_id_is_rejected_before_its_metadata_is_parsed(stage):
     stage.come("new", instance_id="i")
     unreadable = (("range", b"\x00"),)
 
@@ -267,7 +267,7 @@ def test_join_group_rejects_unknown_member_id_before_it_parses_metadata(stage):
     assert stage.answer(stage.join("me", protocols=unreadable)).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_join_group_keeps_member_fields_that_the_classic_protocol_lacks(stage):
+def test_join_group_request_keeps_member_fields_that_the_classic_protocol_lacks(stage):
     stage.come("other")
     static = stage.answer(stage.join(instance_id="i", rebalance_ms=50_000)).member_id
 
@@ -278,7 +278,7 @@ def test_join_group_keeps_member_fields_that_the_classic_protocol_lacks(stage):
     assert {(value.instance_id, value.rebalance_timeout_ms) for value in said} == {("i", 50_000)}
 
 
-def test_join_group_to_a_consumer_group_starts_the_topic_search_for_patterns(stage):
+def test_join_group_request_to_a_consumer_group_starts_the_topic_search_for_patterns(stage):
     stage.come("one", subscribed_topic_regex="t+", subscribed_topic_names=None)
     stage.advance(1)
     stage.come("two", subscribed_topic_regex="t*", subscribed_topic_names=None)
@@ -304,7 +304,7 @@ def test_full_consumer_group_accepts_rejoining_static_classic_members():
     assert (again.error_code, again.member_id == first) == (ErrorCode.NONE, False)
 
 
-def test_classic_member_that_sends_no_join_group_in_time_is_removed(stage):
+def test_classic_member_that_sends_no_join_group_request_in_time_is_removed(stage):
     classic, epoch = beside(stage, rebalance_ms=5_000, session_ms=100_000)
     stage.come("other")
     assert stage.heartbeat(classic, epoch) == ErrorCode.REBALANCE_IN_PROGRESS
@@ -314,7 +314,7 @@ def test_classic_member_that_sends_no_join_group_in_time_is_removed(stage):
     assert stage.heartbeat(classic, epoch) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_classic_member_that_sends_no_sync_group_in_time_is_removed(stage):
+def test_classic_member_that_sends_no_sync_group_request_in_time_is_removed(stage):
     stage.come("new")
     classic = stage.answer(stage.join(rebalance_ms=5_000)).member_id
     joined = stage.answer(stage.join(classic, rebalance_ms=5_000))
@@ -324,14 +324,14 @@ def test_classic_member_that_sends_no_sync_group_in_time_is_removed(stage):
     assert stage.heartbeat(classic, joined.generation_id) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_join_group_to_a_consumer_group_must_share_a_protocol_with_classic_members(stage):
+def test_join_group_request_to_a_consumer_group_must_share_a_protocol_with_classic_members(stage):
     beside(stage)
     other = stage.join(protocols=(("roundrobin", subscription("t")),))
 
     assert stage.answer(other).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_join_group_to_a_consumer_group_rejects_unreadable_subscription(stage):
+def test_join_group_request_to_a_consumer_group_with_unreadable_subscription_is_rejected(stage):
     stage.come("new")
     ticket = stage.join("me", protocols=(("range", b"\x00"),))
 
@@ -347,7 +347,7 @@ def test_classic_requests_of_a_consumer_protocol_member_are_refused(stage):
     assert stage.heartbeat("stranger", 2) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_leave_group_of_members_of_both_protocols_raises_the_group_epoch_a_single_time(stage):
+def test_leave_group_request_for_members_of_both_protocols_raises_the_group_epoch_a_single_time(stage):
     classic, epoch = beside(stage)
     stage.come("other", instance_id="i")
 

@@ -1,4 +1,4 @@
-"""LeaveGroup to a group whose members use both protocols: responses and journal entries."""
+"""LeaveGroup requests to a group with classic and consumer-protocol members: responses, journal entries."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ def last_cause(stage: CoordinatorStage):
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_leave_group_before_version_3_gets_one_result_from_a_consumer_group(stage, version):
+def test_leave_group_response_of_a_consumer_group_has_one_result_before_v3(stage, version):
     refused = stage.answer(stage.leave("stranger", version=version))
     left = stage.answer(stage.leave("m3", version=version))
 
@@ -45,7 +45,7 @@ def test_leave_group_before_version_3_gets_one_result_from_a_consumer_group(stag
     assert members(stage).keys() == {"m1", "m2"}
 
 
-def test_response_to_leave_group_of_a_consumer_group_has_a_result_for_each_member_since_v3(stage):
+def test_leave_group_response_of_a_consumer_group_has_a_result_for_each_member_since_v3(stage):
     fenced = MemberIdentity(member_id="m1", group_instance_id="i")
     unknown = MemberIdentity(member_id="", group_instance_id="j")
 
@@ -61,7 +61,7 @@ def test_response_to_leave_group_of_a_consumer_group_has_a_result_for_each_membe
     assert members(stage).keys() == {"m1", "m2"}
 
 
-def test_leave_group_without_known_member_persists_nothing(stage):
+def test_leave_group_request_without_known_member_persists_nothing(stage):
     written = stage.appended
 
     stage.leave("stranger", "nobody")
@@ -69,7 +69,7 @@ def test_leave_group_without_known_member_persists_nothing(stage):
     assert (stage.appended, len(members(stage))) == (written, 3)
 
 
-def test_member_that_leave_group_names_twice_leaves_a_single_time(stage):
+def test_member_named_twice_in_a_leave_group_request_leaves_a_single_time(stage):
     seen = len(stage.records())
 
     answer = stage.answer(stage.leave("m3", "m3"))
@@ -79,7 +79,7 @@ def test_member_that_leave_group_names_twice_leaves_a_single_time(stage):
     assert gone == ["m3"]
 
 
-def test_leave_group_of_several_members_raises_the_group_epoch_a_single_time(stage):
+def test_leave_group_request_for_several_members_raises_the_group_epoch_a_single_time(stage):
     seen = len(stage.records())
     stage.leave(
         MemberIdentity(member_id="m1"),
@@ -94,7 +94,7 @@ def test_leave_group_of_several_members_raises_the_group_epoch_a_single_time(sta
     assert sum(isinstance(r, EpochWritten) for r in stage.records()[seen:]) == 1
 
 
-def test_leave_group_sent_by_the_leaving_member_is_journaled_with_the_end_of_its_connection(stage):
+def test_leave_group_request_sent_by_the_leaving_member_is_journaled_with_the_end_of_its_connection(stage):
     stage.commit({("t", 0): 1}, member_id="m3", generation=0, client_id="three")
     stage.advance(2_000)
 

@@ -93,7 +93,7 @@ def test_join_of_a_classic_member_journals_its_client_software(mixed):
 
 
 @pytest.mark.parametrize(("version", "code"), [(3, ErrorCode.NONE), (4, ErrorCode.MEMBER_ID_REQUIRED)])
-def test_join_group_to_a_consumer_group_returns_member_id_required_from_v4(mixed, version, code):
+def test_join_group_request_to_a_consumer_group_returns_member_id_required_from_v4(mixed, version, code):
     assert mixed.answer(mixed.join(version=version)).error_code == code
 
 

@@ -1,4 +1,4 @@
-"""Conversion of a classic group to a consumer group at its first ConsumerGroupHeartbeat: no member loses partitions."""
+"""Conversion of a classic group to a consumer group when a member sends its first ConsumerGroupHeartbeat."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_conversion_answers_waiting_requests_with_rebalance_in_progress(stage):
     assert stage.heartbeat(classic, generation) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
-def test_conversion_answers_the_waiting_join_group_of_a_static_member_with_its_new_id(stage):
+def test_conversion_answers_the_waiting_join_group_request_of_a_static_member_with_its_new_id(stage):
     one_classic_member(stage)
     waiting = stage.join(instance_id="i")
     assert stage.answer(waiting) is None
@@ -135,7 +135,7 @@ def test_failed_conversion_to_a_consumer_group_keeps_the_classic_group(stage):
     assert not stage.entries(GroupConverted)
 
 
-def test_classic_member_that_sends_a_consumer_group_heartbeat_becomes_a_consumer_member(stage):
+def test_classic_member_that_sends_a_consumer_group_heartbeat_request_becomes_a_consumer_member(stage):
     classic, generation = one_classic_member(stage)
     stage.come("new")
 

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: pending offsets in open transactions."""
+"""TxnOffsetCommit requests, and pending offsets of open transactions."""
 
 import pytest
 
@@ -78,7 +78,7 @@ def test_txn_offset_commit_with_member_id_but_no_generation_needs_an_empty_group
 
 
 @pytest.mark.parametrize("first", [7, 8])
-def test_offset_written_last_in_two_transactions_is_committed_in_either_commit_order(stage, first):
+def test_last_written_offset_of_two_transactions_is_committed_regardless_of_commit_order(stage, first):
     commit(stage, {T: 5}, producer=7)
     commit(stage, {T: 6}, producer=8)
 
@@ -184,7 +184,7 @@ def test_txn_offset_commit_rejects_empty_group_id():
     assert commit(CoordinatorStage(), {T: 5}, group="") == [ErrorCode.INVALID_GROUP_ID]
 
 
-def test_txn_offset_commit_v6_uses_topic_ids_and_group_id_not_found(stage):
+def test_txn_offset_commit_v6_uses_topic_ids_and_returns_group_id_not_found(stage):
     assert commit(stage, {T: 5}, version=6, generation_id=3) == [ErrorCode.GROUP_ID_NOT_FOUND]
     assert commit(stage, {T: 5}, version=5, generation_id=3) == [ErrorCode.ILLEGAL_GENERATION]
     assert commit(stage, {T: 5, ("gone", 0): 5, ("t", 9): 5}, version=6) == [

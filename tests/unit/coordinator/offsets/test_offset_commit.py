@@ -1,4 +1,4 @@
-"""OffsetCommit: accepted and refused commits in each group state, and persisted values."""
+"""OffsetCommit requests: accepted and refused commits in each group state, persisted values."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""OffsetFetch: all versions, unknown groups, unknown partitions."""
+"""OffsetFetch requests: all versions, unknown groups, deleted topics, errors."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Removal of offsets: OffsetDelete, deleted topics, expiry."""
+"""Removal of offsets: OffsetDelete requests, deleted topics, expired offsets."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def committed(stage) -> set[tuple[str, int]]:
 
 
 class TestOffsetDelete:
-    def test_offset_delete_writes_tombstones_and_ignores_missing_offsets(self, stage):
+    def test_offset_delete_request_writes_tombstones_and_ignores_missing_offsets(self, stage):
         stage.commit({T: 1, U: 2})
 
         response = delete(stage, T, ("t", 1), ("nope", 0), ("t", 99), ("t", -1))
@@ -47,10 +47,10 @@ class TestOffsetDelete:
         assert committed(stage) == {U}
 
     @pytest.mark.parametrize(("group", "code"), [("", ErrorCode.INVALID_GROUP_ID), ("x", ErrorCode.GROUP_ID_NOT_FOUND)])
-    def test_offset_delete_with_an_empty_or_unknown_group_id_is_refused(self, stage, group, code):
+    def test_offset_delete_request_with_an_empty_or_unknown_group_id_is_refused(self, stage, group, code):
         assert delete(stage, T, group=group) == OffsetDeleteResponse(error_code=code)
 
-    def test_offset_delete_removes_all_offsets_of_an_empty_group(self):
+    def test_offset_delete_request_removes_all_offsets_of_an_empty_group(self):
         stage = CoordinatorStage(group_initial_rebalance_delay_ms=3_000)
         member_id, joining = stage.enter()
         stage.advance(3_000)
@@ -65,19 +65,19 @@ class TestOffsetDelete:
         assert codes(delete(stage, T)) == [ErrorCode.NONE]
         assert stage.answer(waiting) is None, "no generation has begun since the member left"
 
-    def test_offset_delete_refuses_subscribed_topics(self, stage):
+    def test_offset_delete_request_for_subscribed_topics_is_refused(self, stage):
         (a,), generation = stage.stable(1)
         stage.commit({T: 1, U: 2}, member_id=a, generation=generation)
 
         assert codes(delete(stage, T, U)) == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NONE]
         assert committed(stage) == {T}
 
-    def test_offset_delete_treats_an_unreadable_subscription_as_all_topics(self, stage):
+    def test_offset_delete_request_treats_an_unreadable_subscription_as_all_topics(self, stage):
         stage.stable(1, protocols=(("range", b"\xff"),))
 
         assert codes(delete(stage, U)) == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
 
-    def test_offset_delete_refuses_a_nonempty_group_of_another_protocol_type(self, stage):
+    def test_offset_delete_request_to_a_nonempty_group_of_another_protocol_type_is_refused(self, stage):
         stage.enter(protocol_type="connect")
 
         assert delete(stage, T) == OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP)

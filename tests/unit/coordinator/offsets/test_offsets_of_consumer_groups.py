@@ -1,4 +1,4 @@
-"""Offsets of consumer groups: which requests may commit, fetch and delete them; expiry."""
+"""Requests that commit, fetch or delete offsets of consumer groups, and expiry of these offsets."""
 
 import pytest
 
@@ -182,7 +182,7 @@ def deleted(stage, *places):
 
 @pytest.mark.parametrize("subscription", [{"names": ["t"]}, {"names": [], "regex": "[st]"}])
 class TestSubscribedTopics:
-    def test_offset_delete_keeps_offsets_of_topics_that_a_consumer_group_subscribes_to(self, stage, subscription):
+    def test_offset_delete_request_for_topics_that_a_consumer_group_subscribes_to_is_refused(self, stage, subscription):
         write(stage, epochs(5), member("m", 5, **subscription), resolved({"[st]": ["t"]}))
         stage.commit({T0: 1, U0: 1}, member_id="m", generation=5, version=9)
 

@@ -1,4 +1,4 @@
-"""State machine of a transactional id: allowed producers, next producer id and epoch."""
+"""State machine of a transactional id: accepted producers, next producer id, next epoch."""
 
 from __future__ import annotations
 
@@ -60,42 +60,42 @@ def end(known: Transaction | None, producer: ProducerIdAndEpoch, *, version: int
 
 
 class TestInit:
-    def test_first_init_producer_id_returns_epoch_0(self):
+    def test_first_init_producer_id_request_returns_epoch_0(self):
         made = init(None)
         assert (made.producer_id, made.epoch, made.timeout_ms, made.state, made.updated_ms) == (
             NEW_ID, 0, 30_000, S.EMPTY, NOW,
         )  # fmt: skip
 
     @pytest.mark.parametrize("known", [EMPTY, DONE], ids=["empty", "done"])
-    def test_second_init_producer_id_returns_the_next_epoch(self, known):
+    def test_second_init_producer_id_request_returns_the_next_epoch(self, known):
         made = init(known)
         assert (made.producer_id, made.epoch, made.last_epoch) == (7, known.epoch + 1, -1)
         assert (made.state, made.started_ms, made.client_version, made.timeout_ms) == (S.EMPTY, -1, 0, 30_000)
 
-    def test_init_producer_id_aborts_an_open_transaction_before_it_returns_an_epoch(self):
+    def test_init_producer_id_request_aborts_an_open_transaction_before_it_returns_an_epoch(self):
         made = init(OPEN)
         assert (made.state, made.epoch, made.last_epoch, made.partitions) == (S.PREPARE_ABORT, 4, -1, {T0})
 
-    def test_init_producer_id_while_a_transaction_ends_returns_concurrent_transactions(self):
+    def test_init_producer_id_request_while_a_transaction_ends_returns_concurrent_transactions(self):
         assert refused(lambda: init(ENDING)) is E.CONCURRENT_TRANSACTIONS
 
-    def test_init_producer_id_with_the_current_epoch_after_an_error_returns_the_next_epoch(self):
+    def test_init_producer_id_request_with_the_current_epoch_after_an_error_returns_the_next_epoch(self):
         made = init(EMPTY, is_at(7, 3))
         assert (made.epoch, made.last_epoch) == (4, 3)
         again = init(made, is_at(7, 3))
         assert (again.epoch, again.last_epoch) == (4, 3), "the producer repeats InitProducerId after a lost response"
 
     @pytest.mark.parametrize("expected", [is_at(7, 1), is_at(8, 3), is_at(-1, 3)])
-    def test_init_producer_id_with_an_old_epoch_is_fenced(self, expected):
+    def test_init_producer_id_request_with_an_old_epoch_is_fenced(self, expected):
         assert refused(lambda: init(EMPTY, expected)) is E.PRODUCER_FENCED
 
     @pytest.mark.parametrize(("expected", "last"), [(None, -1), (is_at(7, LAST), LAST)])
-    def test_init_producer_id_with_exhausted_epochs_returns_another_producer_id(self, expected, last):
+    def test_init_producer_id_request_with_exhausted_epochs_returns_another_producer_id(self, expected, last):
         made = init(replace(EMPTY, epoch=LAST), expected)
         assert (made.producer_id, made.epoch, made.last_epoch, made.previous_producer_id) == (NEW_ID, 0, last, 7)
 
     @pytest.mark.parametrize(("epoch", "code"), [(LAST, None), (LAST - 1, E.PRODUCER_FENCED)])
-    def test_init_producer_id_with_the_last_epoch_of_the_previous_producer_id_is_accepted(self, epoch, code):
+    def test_init_producer_id_request_with_the_last_epoch_of_the_previous_producer_id_is_accepted(self, epoch, code):
         anew = replace(EMPTY, producer_id=NEW_ID, epoch=0, last_epoch=LAST, previous_producer_id=7)
         if code is None:
             assert init(anew, is_at(7, epoch)).producer_id == NEW_ID
@@ -111,7 +111,7 @@ class TestAddPartitions:
         assert (more.partitions, more.started_ms, more.updated_ms) == ({T0, T1}, NOW, NOW + 1)
         assert decide_add(more, is_at(7, 4), [T0], 2, NOW + 2) is more
 
-    def test_add_partitions_to_txn_of_a_stale_producer_is_refused(self):
+    def test_add_partitions_to_txn_request_of_a_stale_producer_is_refused(self):
         assert refused(lambda: decide_add(OPEN, is_at(8, 3), [T1], 2, NOW)) is E.INVALID_PRODUCER_ID_MAPPING
         assert refused(lambda: decide_add(OPEN, is_at(7, 2), [T1], 2, NOW)) is E.PRODUCER_FENCED
         assert refused(lambda: decide_add(ENDING, is_at(7, 4), [T1], 2, NOW)) is E.CONCURRENT_TRANSACTIONS
@@ -125,16 +125,16 @@ class TestAddPartitions:
 
 class TestEnd:
     @pytest.mark.parametrize(("commit", "state"), [(True, S.PREPARE_COMMIT), (False, S.PREPARE_ABORT)])
-    def test_end_txn_returns_the_next_epoch_since_kip_890(self, commit, state):
+    def test_end_txn_request_returns_the_next_epoch_since_kip_890(self, commit, state):
         ended = end(OPEN, is_at(7, 3), commit=commit)
         assert (ended.state, ended.epoch, ended.last_epoch, ended.next_producer_id) == (state, 4, 3, -1)
         assert (ended.started_ms, ended.updated_ms, ended.client_version) == (2_000, NOW, 2)
 
-    def test_end_txn_keeps_the_epoch_before_kip_890(self):
+    def test_end_txn_request_keeps_the_epoch_before_kip_890(self):
         ended = end(OPEN_BEFORE_890, is_at(7, 3), version=1)
         assert (ended.state, ended.epoch, ended.last_epoch) == (S.PREPARE_COMMIT, 3, -1)
 
-    def test_end_txn_with_exhausted_epochs_returns_another_producer_id(self):
+    def test_end_txn_request_with_exhausted_epochs_returns_another_producer_id(self):
         ended = end(replace(OPEN, epoch=LAST), is_at(7, LAST))
         assert (ended.epoch, ended.next_producer_id) == (EPOCH_MAX, NEW_ID)
         assert next_producer(ended) == is_at(NEW_ID, 0)
@@ -143,7 +143,7 @@ class TestEnd:
         assert end(done, is_at(7, LAST)) is done, "the producer repeats EndTxn after a lost response"
         assert refused(lambda: end(done, is_at(7, LAST - 1))) is E.INVALID_PRODUCER_ID_MAPPING
 
-    def test_repeated_end_txn_returns_the_same_response(self):
+    def test_repeated_end_txn_request_returns_the_same_response(self):
         assert end(DONE, is_at(7, 3)) is DONE
         assert refused(lambda: end(ENDING, is_at(7, 3))) is E.CONCURRENT_TRANSACTIONS
         assert refused(lambda: end(DONE, is_at(7, 3), commit=False)) is E.INVALID_TXN_STATE
@@ -162,10 +162,10 @@ class TestEnd:
             (EMPTY, is_at(7, 3), E.INVALID_TXN_STATE),
         ],
     )
-    def test_end_txn_of_a_stale_producer_is_refused(self, known, producer, code):
+    def test_end_txn_request_of_a_stale_producer_is_refused(self, known, producer, code):
         assert refused(lambda: end(known, producer)) is code
 
-    def test_end_txn_may_abort_a_transaction_without_writes_since_kip_890(self):
+    def test_end_txn_request_may_abort_a_transaction_without_writes_since_kip_890(self):
         ended = end(DONE, is_at(7, 4), commit=False)
         assert (ended.state, ended.epoch, ended.started_ms) == (S.PREPARE_ABORT, 5, NOW)
         assert refused(lambda: end(EMPTY, is_at(7, 3), version=1, commit=False)) is E.INVALID_TXN_STATE
@@ -187,21 +187,21 @@ class TestTimeout:
         made = time_out(OPEN, NOW)
         assert (made.state, made.epoch, made.last_epoch, made.client_version) == (S.PREPARE_ABORT, 4, 3, 2)
 
-    def test_init_producer_id_with_the_previous_epoch_returns_the_current_epoch(self):
+    def test_init_producer_id_request_with_the_previous_epoch_returns_the_current_epoch(self):
         done = complete(time_out(OPEN, NOW), NOW)
         made = init(done, is_at(7, 3))
         assert (made.state, made.epoch, made.last_epoch) == (S.EMPTY, 4, 3)
         assert init(made, is_at(7, 3)).epoch == 4
 
-    def test_init_producer_id_is_refused_until_all_markers_of_the_transaction_are_written(self):
+    def test_init_producer_id_request_is_refused_until_all_markers_of_the_transaction_are_written(self):
         assert refused(lambda: init(time_out(OPEN, NOW), is_at(7, 3))) is E.CONCURRENT_TRANSACTIONS
 
-    def test_init_producer_id_after_another_producer_took_the_transactional_id_is_fenced(self):
+    def test_init_producer_id_request_after_another_producer_took_the_transactional_id_is_fenced(self):
         assert refused(lambda: init(complete(fence(OPEN, NOW), NOW), is_at(7, 3))) is E.PRODUCER_FENCED
         taken = init(complete(time_out(OPEN, NOW), NOW))
         assert refused(lambda: init(taken, is_at(7, 3))) is E.PRODUCER_FENCED
 
-    def test_init_producer_id_after_a_timeout_with_the_last_epoch_returns_another_producer_id(self):
+    def test_init_producer_id_request_after_a_timeout_with_the_last_epoch_returns_another_producer_id(self):
         done = complete(time_out(replace(OPEN, epoch=LAST), NOW), NOW)
         assert done.epoch == EPOCH_MAX, "no client gets the largest epoch"
         made = init(done, is_at(7, LAST))
@@ -215,11 +215,11 @@ class TestTimeout:
         ("version", "commit", "code"),
         [(2, True, E.INVALID_TXN_STATE), (1, True, E.PRODUCER_FENCED), (1, False, E.PRODUCER_FENCED)],
     )
-    def test_end_txn_with_the_previous_epoch_is_refused(self, version, commit, code):
+    def test_end_txn_request_with_the_previous_epoch_is_refused(self, version, commit, code):
         done = complete(time_out(replace(OPEN, client_version=version), NOW), NOW)
         assert refused(lambda: end(done, is_at(7, 3), version=version, commit=commit)) is code
 
-    def test_end_txn_abort_with_the_previous_epoch_returns_the_current_epoch_since_kip_890(self):
+    def test_end_txn_request_that_aborts_with_the_previous_epoch_returns_the_current_epoch_since_kip_890(self):
         done = complete(time_out(OPEN, NOW), NOW)
         assert end(done, is_at(7, 3), commit=False) is done
         assert next_producer(done) == is_at(7, 4)
