@@ -35,7 +35,7 @@ Examples:
 
 
 @click.command(help=HELP, short_help="Show groups and topics as metrics, for Prometheus.")
-@click.option("--listen", metavar="HOST:PORT", help="Address on which to serve /metrics, such as 127.0.0.1:9308.")
+@click.option("--listen", metavar="HOST:PORT", help="Listen address of /metrics, such as 127.0.0.1:9308.")
 @click.option(
     "--metrics-compat",
     "compat",
