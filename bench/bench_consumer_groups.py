@@ -68,7 +68,8 @@ class Group:
 
         config = BrokerConfig(offsets_topic_num_partitions=1)
         self.coordinator = Coordinator(config, random.Random(1), Topics(partitions), append)
-        self.coordinator.load(0, [], START_MS)
+        self.coordinator.start_loading(0)
+        self.coordinator.finish_loading(0, START_MS)
         self.epochs = {f"member-{i:05}": 0 for i in range(members)}
         self.owned: dict[str, list[int]] = {member_id: [] for member_id in self.epochs}
         self.spent_s = 0.0

@@ -75,7 +75,8 @@ class Bench:
         if coordinator is None:
             config = BrokerConfig(offsets_topic_num_partitions=1, group_initial_rebalance_delay_ms=3000)
             coordinator = Coordinator(config, random.Random(1), Topics(members), self._append)
-            coordinator.load(0, [], self.now_ms)
+            coordinator.start_loading(0)
+            coordinator.finish_loading(0, self.now_ms)
         self.coordinator = coordinator
         self.answers: dict[Any, Any] = {}
         self.tickets = 0

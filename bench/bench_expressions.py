@@ -19,7 +19,7 @@ from functools import partial
 from typing import TypeVar
 
 from kohort.config import BrokerConfig
-from kohort.coordinator.memory_budget import bytes_of
+from kohort.coordinator.memory_budget import sizes_of
 from kohort.coordinator.outcome import GroupRequest
 from kohort.coordinator.runtime import Coordinator
 from kohort.wire.messages.group_consumer import ConsumerGroupHeartbeatRequest
@@ -78,7 +78,8 @@ def measure(topics: int, expressions: int, groups: int, *, narrow: bool) -> dict
         group_consumer_max_session_timeout_ms=LONG_MS,
     )
     coordinator = Coordinator(config, random.Random(1), Topics(topics), append)
-    coordinator.load(0, [], START_MS)
+    coordinator.start_loading(0)
+    coordinator.finish_loading(0, START_MS)
     longest, now_ms = Longest(), START_MS
 
     def send(kind: str, message: object) -> None:
@@ -100,7 +101,7 @@ def measure(topics: int, expressions: int, groups: int, *, narrow: bool) -> dict
     send("offset_delete", OffsetDeleteRequest(group_id="g0", topics=asked))
     now_ms += 1_000
     send("target", heartbeat("g0", "member-00000", None))
-    held = bytes_of(coordinator.groups_in_partition_of("g0"))  # type: ignore[arg-type]
+    held = sum(size for size, _ in sizes_of(coordinator.groups_in_partition_of("g0")))  # type: ignore[arg-type]
     figures = {f"{kind}_ms": round(ms, 1) for kind, ms in longest.ms.items()}
     return figures | {
         "steps": steps,

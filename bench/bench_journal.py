@@ -114,7 +114,7 @@ def main() -> None:
         with without_journal():
             without.append(run(options.members, with_journal=False))
     report: dict[str, Any] = {"members": options.members}
-    best = {}
+    best: dict[str, tuple[float, ...]] = {}
     for phase in ("form", "minute"):
         best[phase] = min(t[phase] for t in with_it), min(t[phase] for t in without)
     best["hour"] = tuple(best["form"][i] + 60 * best["minute"][i] for i in (0, 1))

@@ -121,7 +121,8 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     if given.produce:
-        produce(*given.produce, given.rate, given.seconds)
+        library, address = given.produce
+        produce(library, address, given.rate, given.seconds)
         return
     rounds: dict[str, list[dict[str, float]]] = {name: [] for name in READERS}
     groups = count()

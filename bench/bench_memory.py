@@ -113,7 +113,8 @@ def main() -> None:
     given = parser.parse_args()
     total = given.megabytes * 1_000_000 // given.bytes // PER_BATCH * PER_BATCH
     if given.read:
-        print(json.dumps(read(*given.read, total, given.slow_s)))
+        reader, address = given.read
+        print(json.dumps(read(reader, address, total, given.slow_s)))
         return
     results: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as folder, served_broker(Path(folder)) as broker:

@@ -23,6 +23,7 @@ from kohort.broker.offsets_topic import NAME
 from kohort.config import BrokerConfig
 from kohort.config.topic import TopicConfig
 from kohort.coordinator.records import OffsetCommitted, build_record
+from kohort.coordinator.replay import Skipped
 from kohort.coordinator.runtime import Coordinator
 from kohort.log.partition import PartitionLog
 from kohort.log.storage import MemoryStorage
@@ -59,8 +60,9 @@ def load_seconds(log: PartitionLog) -> float:
     coordinator.start_loading(0)
     gc.collect()
     began = time.process_time()
-    for some in slices_of(log):
-        coordinator.load_some(0, some, START_MS)
+    skipped = Skipped()
+    for some in slices_of(log, skipped):
+        coordinator.load_some(0, some, START_MS, skipped)
     coordinator.finish_loading(0, START_MS)
     spent = time.process_time() - began
     loaded = coordinator.committed("group-0")

@@ -35,7 +35,7 @@ def measure(seeds: int, *, encoded: bool) -> dict[str, float]:
     began = time.process_time()
     for seed in range(seeds):
         run = OneBroker(plan_of(seed))
-        run.stage.checks.add(pairs)
+        run.context.checks.add(pairs)
         if encoded:
             run.go()
         else:

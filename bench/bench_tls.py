@@ -132,7 +132,11 @@ def confluent_consume(options: dict[str, str], topic: str, count: int, **more: i
 OURS, PEER, TUNED = "kohort", "confluent-kafka", "tuned"
 WITHOUT_PAUSE = {"fetch_queue_backoff_ms": 0, "queued_min_messages": 1_000_000, "queued_max_messages_kbytes": 1 << 20}
 PRODUCERS = {OURS: kohort_produce, PEER: confluent_produce}
-CONSUMERS = {OURS: kohort_consume, PEER: confluent_consume, TUNED: partial(confluent_consume, **WITHOUT_PAUSE)}
+CONSUMERS: dict[str, Callable[..., None]] = {
+    OURS: kohort_consume,
+    PEER: confluent_consume,
+    TUNED: partial(confluent_consume, **WITHOUT_PAUSE),
+}
 Work = Callable[[], None]
 
 

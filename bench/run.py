@@ -24,10 +24,9 @@ def run(name: str) -> bool:
     command = [sys.executable, str(HERE / f"{name}.py"), "--json"]
     print(f"== {name}", flush=True)
     if name in JSON_TO_FILE:
-        done = subprocess.run([*command, str(target)], check=False)
-    else:
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-        target.write_text(done.stdout)
+        return subprocess.run([*command, str(target)], check=False).returncode == 0
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    target.write_text(done.stdout)
     return done.returncode == 0
 
 
