@@ -94,7 +94,7 @@ class Ownership:
     contested: set[int] = field(default_factory=set)
     """Partitions that two members report with the same generation. Neither member keeps them."""
     older: dict[int, str] = field(default_factory=dict)
-    """Latest owner in a generation older than the newest reported one, as a dict: partition -> member id."""
+    """Latest owner of each partition in an earlier generation, as a dict: partition -> member id."""
 
 
 def decide_ownership(

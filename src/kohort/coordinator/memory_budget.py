@@ -138,7 +138,7 @@ def _metadata_growth(size: int, before: int) -> Added:
 
 
 def added_by_offsets(records: Iterable[Record], groups: Groups, producer_id: int) -> Added:
-    """Return the bytes by which offset records enlarge groups. Offsets in a transaction count until it ends."""
+    """Return how many bytes offset records add to their groups. Offsets of an open transaction count, too."""
     new = grown = 0
     named: str | None = None
     for record in records:

@@ -205,7 +205,7 @@ class TestUniformDifferentSubscriptions:
 
         assert found == {"A": "T1:0,1,2 T3:0,1,2", "B": "T2:0,1,2,3,4,5,6,7"}
 
-    def test_uniform_assignor_gives_more_partitions_of_another_topic_to_a_member_after_it_unsubscribed(self):
+    def test_uniform_assignor_compensates_a_member_that_unsubscribed_from_one_topic_by_partitions_of_another(self):
         members = {"A": wants("T1", "T1:0,2 T2:1,3"), "B": wants("T1 T2", "T1:1 T2:0,2,4")}
 
         assert uniform(members, T1=3, T2=5) == {"A": "T1:0,1,2", "B": "T2:0,1,2,3,4"}

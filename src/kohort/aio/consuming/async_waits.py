@@ -175,7 +175,10 @@ class AsyncConsumerWaits(Waits):
         return None
 
     async def wait(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
-        """Wait in a listener, or in a call other than a poll, until ``ready`` returns a value. Rebalances pause."""
+        """Wait in a listener, or in a call other than a poll, until ``ready`` returns a value.
+
+        No rebalance makes progress meanwhile.
+        """
 
         def checked() -> T | None:
             value = ready()

@@ -239,7 +239,7 @@ class Server:
             self._after_event()
 
     def pass_soon(self, event: Input) -> None:
-        """Pass an event to the broker after the current one. For events that a write by the broker causes."""
+        """Pass an event to the broker when it has handled its current event, whose output caused the new one."""
         self._loop.call_soon(self.pass_event, event)
 
     def congested(self, connection: ConnectionId) -> None:

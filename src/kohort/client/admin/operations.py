@@ -27,7 +27,7 @@ V = TypeVar("V")
 R = TypeVar("R")
 
 MISMATCH_ERRORS: Final = (LookupError, ValueError, TypeError, AttributeError, RuntimeError)
-"""Exceptions in an operation that mean a malformed response: its items are missing, duplicate or unknown.
+"""Exceptions of an operation for a malformed response, whose items are missing, duplicate or unknown.
 
 RuntimeError is included because Python converts StopIteration in a generator to it.
 """

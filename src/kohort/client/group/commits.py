@@ -40,7 +40,7 @@ class CommitOrder:
         self._last = 0
         self._written: dict[TopicPartition, int] = {}
         self._outcome_unknown: dict[TopicPartition, PendingOffset] = {}
-        """Latest commit of each partition whose response was lost or invalid; the broker may have written it."""
+        """Latest commit of each partition, if its response was lost or invalid. The broker may have written it."""
 
     def next_number(self, *, is_alone: bool) -> int:
         if is_alone:
@@ -243,7 +243,7 @@ class Commits(ConsumerSource):
         if not errors:
             self._finish(commit)
             return
-        # An error of the group has priority: the coordinator rejects unknown topics even in a valid commit.
+        # An error of the group has priority over the errors of unknown topics, which need no rejoin.
         code = next((c for c in errors.values() if c not in UNKNOWN_TOPIC), next(iter(errors.values())))
         error = self._error(code, [p for p, c in errors.items() if c is code])
         if code in RETRIED:

@@ -23,7 +23,7 @@ _head = struct.Struct(">qiibI")
 _after_crc = struct.Struct(">hiqqqhii")
 _SMALL: Final = tuple(varint_bytes(value) for value in range(0x2000))
 _SIZED: Final = tuple((head, len(head) + size) for size, head in enumerate(_SMALL))
-"""Entry for each length of a key or value: the length as a varint, and the total size of varint and bytes."""
+"""Table, indexed by the length of a key or value: the length as a varint, and the size of varint and value together."""
 _NULL: Final = varint_bytes(-1)
 
 

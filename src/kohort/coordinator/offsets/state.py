@@ -99,7 +99,7 @@ class GroupOffsets:
         return self.pending is not None and self.pending.holds(topic, partition)
 
     def may_hold(self, topics: Collection[str]) -> bool:
-        """Return False if the group has no committed offset in these topics, and no pending offset in any topic."""
+        """Return True if the group has pending offsets, or committed offsets in one of the topics."""
         return self.pending is not None or not self.by_topic.keys().isdisjoint(topics)
 
     def deletable(self) -> Iterator[tuple[str, int]]:

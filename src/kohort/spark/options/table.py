@@ -31,7 +31,7 @@ class SparkOption(NamedTuple):
     doc: str
     parse: Callable[[str, str], Any]
     special_field: str | None = None
-    """Field of SourceOptions or SinkOptions, if it is not named like the option; "" if the option has no effect."""
+    """Name of the SourceOptions or SinkOptions field, if it differs from the option; "" if the option has no effect."""
 
     @property
     def field(self) -> str:

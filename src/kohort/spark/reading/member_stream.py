@@ -156,7 +156,7 @@ class MemberStreamReader(KohortStreamReader):
         return self._joined
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return offsets without partitions. A later micro-batch adds each partition at its committed offset."""
+        """Return an empty offset map. A later micro-batch adds each partition at its committed offset."""
         return group_commits.with_query(self._query, {})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name

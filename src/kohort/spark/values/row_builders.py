@@ -130,7 +130,7 @@ class BadRecords:
 ERROR: Final = "_error"
 NO_VALUE: Final = "the record has no value"
 RECORD_COLUMNS: Final = {f"_{name}": name for name in TYPES}
-"""Names of the record columns in a row with decoded columns, such as ``_key`` for ``key``."""
+"""Names of the columns key, offset, ... of a record beside the columns of its decoded value, such as ``_key``."""
 
 
 class RecordRowBuilder:
