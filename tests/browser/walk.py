@@ -202,7 +202,7 @@ def _doctor(page: Page, cluster: WatchedCluster) -> None:
     section(page, "Doctor")
     finding = page.locator("ul.findings > li").filter(has_text=cluster.idle)
     soon(finding).to_contain_text("no member reads")
-    expect(finding).to_contain_text("start its members")
+    expect(finding).to_contain_text("start the group's members")
 
 
 def _all_causes(page: Page, cluster: WatchedCluster) -> None:
@@ -236,7 +236,7 @@ def _brokers(page: Page, cluster: WatchedCluster) -> None:
     for group in (cluster.classic, cluster.modern, cluster.idle):
         soon(nodes).to_contain_text(group)
     # JMX metrics of a node: delay of its event loop, time to load groups
-    elsewhere = nodes.get_by_role("img", name="by JMX only")
+    elsewhere = nodes.get_by_role("img", name="only by JMX")
     expect(elsewhere).to_have_count(0 if cluster.is_ours else 2)
 
 

@@ -44,7 +44,7 @@ def test_client_metrics_show_without_pushed_metrics_reports_not_found(run):
     with kohort.Broker() as other:
         said = run("client-metrics", "show", "--bootstrap", other.bootstrap, code=3)
 
-    assert "no client pushed" in said.stderr
+    assert "no client has pushed metrics" in said.stderr
 
 
 def test_client_metrics_show_prints_one_row_for_each_client(run, pushed):

@@ -143,7 +143,7 @@ def test_doctor_reports_group_without_members_but_not_healthy_group(run, ask, gr
     result = run("doctor", code=7)
 
     assert "ERROR  g  no-consumer" in result.stdout
-    assert "ADVICE    start its members" in result.stdout
+    assert "ADVICE    start the group's members" in result.stdout
     assert result.stderr == "kohort doctor: 1 of 2 groups needs attention\n"
     well = run("doctor", "r")
     assert (well.stdout, well.stderr) == (

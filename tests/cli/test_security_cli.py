@@ -164,7 +164,10 @@ def test_users_add_reads_password_from_environment_or_file_or_stdin(call, told, 
     assert (
         "exclude each other" in call("users", "add", "d", "--password-file", "x", "--password-env", "X", code=2).stderr
     )
-    assert "NOPE: not set" in call("users", "add", "d", "--password-env", "NOPE", code=1).stderr
+    assert (
+        "NOPE: this environment variable is not set"
+        in call("users", "add", "d", "--password-env", "NOPE", code=1).stderr
+    )
     assert "No such file" in call("users", "add", "d", "--password-file", str(tmp_path / "no"), code=1).stderr
     assert "use --password-env or --password-file" in call("users", "add", "d", code=2).stderr
     assert (

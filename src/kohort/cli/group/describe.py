@@ -56,7 +56,7 @@ that each member still has to revoke (TO-REVOKE) and to receive (TO-GET).
 Examples:
   kohort group describe my-group
   kohort group describe my-group --members --watch-for 20s
-  kohort group describe my-group --state --watch-for 20s --output json | jq .status.health
+  kohort group describe g --state --watch-for 20s --output json | jq .status
   kohort group describe my-group --topics --fail-above 1000
   kohort group describe --all-groups --output ndjson | jq -c '[.group, .lag]'
 """
