@@ -21,6 +21,8 @@ from kohort.wire.schema import Message
 TOO_LARGE: Final = ErrorCode.POLICY_VIOLATION
 """Error code of response entries that do not fit into the size limit of the response."""
 NAME_US: Final = 0.8
+FREED_EARLY: Final = 5_000
+"""Number of partitions above which Fetch and Produce free their requests before they answer, to save memory."""
 
 ExtraUnits = Callable[[BrokerState, tuple[Any, ...]], int]
 """``extra_units(state, chain)``: additional work units of request entry ``chain[-1]``, nested in ``chain[:-1]``."""

@@ -41,8 +41,8 @@ from kohort.wire.large_messages import free_in_steps
 from kohort.wire.schema import Message
 
 HEADER = struct.Struct(">hhi")
-FREED_EARLY: Final = 1 << 20
-"""Frame size in bytes above which a frame is freed before its request is served, unless batches refer to it."""
+FREED_FRAME_BYTES: Final = 8 << 20
+"""A larger frame is freed before its request is served, unless batches refer to it; few Produce requests are larger."""
 
 
 def _declared() -> Iterator[BrokerApi]:
@@ -95,7 +95,7 @@ def _served_in_steps(
         request.message, _ = yield from decode_in_steps(api.request, request.version, frame, body_at)
     except ProtocolError as error:
         raise CloseConnection(f"malformed {api.name} version {request.version}: {error}", "malformed") from None
-    if len(frame) > FREED_EARLY:
+    if len(frame) > FREED_FRAME_BYTES:
         del frame
         yield  # the callers refer to the frame until the current event ends
     answer = _serve_decoded(state, api, request)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
+from kohort.broker.api import FREED_EARLY, AnswerBound, BrokerApi, Cost, NameKind
 from kohort.broker.authorization import Rights, unguarded
 from kohort.broker.fetch_sessions import FetchPlan, SessionPartition, TopicKey
 from kohort.broker.first_fetches import CHECKED_MOST, FetchedPartition
@@ -43,8 +43,6 @@ NO_ABORTED: Final[list[wire.AbortedTransaction]] = []
 """Empty list that all Fetch responses share, to save memory; no code changes it."""
 WATCHED_MOST: Final = 5_000
 """Maximum number of partitions that a waiting fetch watches for appends; appends to further ones do not wake it."""
-FREED_EARLY: Final = 5_000
-"""Number of partitions above which a Fetch request is freed before its response is built, to save memory."""
 READ_US: Final = 12
 SURVEY_US: Final = 4
 ENTRY_US: Final = 0.3

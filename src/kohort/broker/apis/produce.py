@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from kohort.broker.api import AnswerBound, BrokerApi, Cost, NameKind
+from kohort.broker.api import FREED_EARLY, AnswerBound, BrokerApi, Cost, NameKind
 from kohort.broker.authorization import ID_DENIED, PASSED, TOPIC_DENIED, Denials, GuardResult, Rights, refused_by_topic
 from kohort.broker.leaders import TELLS_LEADER, check_leader, endpoints_of, join_transaction, leader_now
 from kohort.broker.purgatory import FlushTarget, PendingAnswer
@@ -42,8 +42,6 @@ APPEND_US: Final = 90
 FIRST_APPEND_US: Final = 700
 """Estimated microseconds of the first append to a partition log, which creates the log's files."""
 BYTES_PER_US: Final = 1_000
-FREED_EARLY: Final = 5_000
-"""A Produce of more partitions of a topic frees each batch when it is appended, to save memory."""
 FREED: Final = wire.PartitionProduceData()
 SHOWN_FAILURES: Final = 10
 """Maximum number of failed partitions that the log names when a Produce with acks=0 closes the connection."""
