@@ -108,7 +108,7 @@ _OF_CONSUMERS: Final = [
     MetricRow(_GROUP, "partition-revoked-latency", SPREAD, (), "The same."),
     MetricRow(_GROUP, "partition-lost-latency", SPREAD, (), "The same."),
     MetricRow("kohort-consumer-metrics", "last-rebalance-reason", (), (), "Why the last rebalance began: a text."),
-    MetricRow("kohort-consumer-metrics", "rebalance-in-progress", (), (), "1 while one is under way, or 0."),
+    MetricRow("kohort-consumer-metrics", "rebalance-in-progress", (), (), "1 during a rebalance, else 0."),
 ]
 _OF_PRODUCERS: Final = [
     MetricRow(_SENDING, "record-send", METER, (), "Records that were sent; those sent again count once."),

@@ -42,7 +42,7 @@ LIMITS: Final = {"docstring": 3.0, "comment": 5.0, "message": 3.0, "help": 0.0, 
 ODD_LIMIT: Final = 2.0
 """Largest share of odd texts of each kind, in percent."""
 ALLOWED: Final = 3
-"""Hard or odd texts of each kind that are allowed whatever their share: a change of few texts has no share."""
+"""Hard or odd texts of each kind that a change of few texts may add, although their share exceeds the limit."""
 HARD: Final = 0.6
 FEWEST_WORDS: Final = 5
 ARTICLES_AND_PREPOSITIONS: Final = """

@@ -19,7 +19,7 @@ PAGES = [
 LINE = 100
 CELL = 120
 NAME = 60
-"""A word of this length, such as the name of a test, has a line of its own."""
+"""Words of this length, such as test names, may exceed the line length."""
 TARGET = re.compile(r"\]\([^)]*\)")
 
 

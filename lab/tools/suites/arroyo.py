@@ -39,11 +39,11 @@ def arroyo(known: Known) -> Results:
     (folder / "pytest.ini").write_text("[pytest]\n")
     options = (word for key, value in SETTINGS.items() for word in ("--set", f"{key}={value}"))
     with Served(*options) as served:
-        told = {"DEFAULT_BROKERS": served.bootstrap, "PYTHONPATH": str(folder)}
+        environment = {"DEFAULT_BROKERS": served.bootstrap, "PYTHONPATH": str(folder)}
         pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts="]
         subprocess.run(
             [*pytest, "tests/backends/test_kafka.py", "-k", "Streams",
              "--tb=short", f"--timeout={TEST_S}", f"--junitxml={report}"],
-            cwd=folder, env={**os.environ, **told}, timeout=SUITE_S, check=False, stdout=subprocess.DEVNULL,
+            cwd=folder, env={**os.environ, **environment}, timeout=SUITE_S, check=False, stdout=subprocess.DEVNULL,
         )  # fmt: skip
     return junit(report.read_text())

@@ -48,12 +48,12 @@ def kafka_python(known: Known) -> Results:
     report = WORK / "kafka-python.xml"
     options = (word for key, value in settings.items() for word in ("--set", f"{key}={value}"))
     with Served("--listen", address, *options) as served:
-        told = {"KAFKA_URI": f"kafka://{served.bootstrap}", "KAFKA_VERSION": "4.3.0", "PYTHONPATH": str(folder)}
+        environment = {"KAFKA_URI": f"kafka://{served.bootstrap}", "KAFKA_VERSION": "4.3.0", "PYTHONPATH": str(folder)}
         pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "addopts="]
         tests = [f"test/integration/test_{part}_integration.py" for part in PARTS]
         subprocess.run(
             [*pytest, *tests, "--tb=native", f"--timeout={TEST_S}", f"--junitxml={report}"],
-            cwd=folder, env={**os.environ, **told, "KAFKA_ROOT": str(folder / "nothing")},
+            cwd=folder, env={**os.environ, **environment, "KAFKA_ROOT": str(folder / "nothing")},
             timeout=SUITE_S, check=False, stdout=subprocess.DEVNULL,
         )  # fmt: skip
     return junit(report.read_text())

@@ -73,8 +73,8 @@ def librdkafka(known: Known) -> Results:
     return suite(debian_source("librdkafka", known.version), known)
 
 
-def librdkafka_newest(known: Known, told: Mapping[str, str] = NOTHING) -> Results:
-    """Return the results of every broker test of the newest version; ``told``: more variables for the tests.
+def librdkafka_newest(known: Known, environment: Mapping[str, str] = NOTHING) -> Results:
+    """Return the results of all broker tests of the newest version; ``environment``: variables of the tests.
 
     Raises RuntimeError if the package has another version.
     """
@@ -83,7 +83,7 @@ def librdkafka_newest(known: Known, told: Mapping[str, str] = NOTHING) -> Result
     found = ".".join(str(int(part, 16)) for part in version.groups()) if version else "unknown"
     if found != known.version:
         raise RuntimeError(f"{' '.join(NEWEST)} contains librdkafka {found}, not {known.version}")
-    return suite(folder, known, told)
+    return suite(folder, known, environment)
 
 
 def librdkafka_consumer(known: Known) -> Results:
@@ -91,11 +91,11 @@ def librdkafka_consumer(known: Known) -> Results:
     return librdkafka_newest(known, {GROUP_PROTOCOL: "consumer"})
 
 
-def suite(folder: Path, known: Known, told: Mapping[str, str] = NOTHING) -> Results:
+def suite(folder: Path, known: Known, environment: Mapping[str, str] = NOTHING) -> Results:
     """Return the results of every broker test of the source in this folder."""
     tests = build(folder)
     kafka_tools()  # downloaded once, before several threads need them
-    log = tests / "-".join(("said", *told.values()))
+    log = tests / "-".join(("said", *environment.values()))
     log.mkdir(exist_ok=True)
     found: Results = {}
     with ExitStack() as stack:
@@ -107,7 +107,7 @@ def suite(folder: Path, known: Known, told: Mapping[str, str] = NOTHING) -> Resu
         pool = stack.enter_context(ThreadPoolExecutor(AT_ONCE))
         wanted = list(broker_tests((tests / "test.c").read_text()))
         ways = {name: secured.get(name, brokers[scenario]) for name, scenario in wanted}
-        ways = {name: replace(way, told={**way.told, **told}) for name, way in ways.items()}
+        ways = {name: replace(way, environment={**way.environment, **environment}) for name, way in ways.items()}
         runs = [(name, pool.submit(run, log, name, scenario, ways[name])) for name, scenario in wanted]
         for name, running in runs:
             found[name] = running.result()
@@ -132,16 +132,16 @@ def build(folder: Path) -> Path:
         curl = debian_library(*CURL)
         headers = [debian_source("rapidjson", RAPIDJSON) / "include", *curl.glob("usr/include/*-linux-gnu")]
         include = os.pathsep.join(map(str, headers))
-        told = {
+        environment = {
             "C_INCLUDE_PATH": include,  # not CPATH: warnings of these headers would be errors
             "CPLUS_INCLUDE_PATH": include,
             "LIBRARY_PATH": os.pathsep.join(map(str, curl.glob("usr/lib/*-linux-gnu"))),
         }
         for command in (["./configure", "--disable-lz4-ext", "--disable-zstd"], ["make", "libs"]):
-            _make(command, folder, told)
+            _make(command, folder, environment)
         if lacks := lacking(folder):
             raise RuntimeError(f"librdkafka would be built without {' and '.join(lacks)}; see {folder / 'config.log'}")
-        _make(["make", "test-runner"], tests, told)
+        _make(["make", "test-runner"], tests, environment)
     return tests
 
 
@@ -152,9 +152,9 @@ def lacking(folder: Path) -> list[str]:
     return [wanted for wanted in WANTED if f"#define {wanted} 1" not in text]
 
 
-def _make(command: list[str], folder: Path, told: dict[str, str]) -> None:
+def _make(command: list[str], folder: Path, environment: dict[str, str]) -> None:
     done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **told},
+        command, cwd=folder, env={**os.environ, **environment},
         capture_output=True, text=True, timeout=BUILD_S, check=False,
     )  # fmt: skip
     if done.returncode:
@@ -195,13 +195,13 @@ def run(log: Path, name: str, scenario: str, way: Way, part: str | None = None) 
     conf = log / f"{name}.conf"  # one file per test, because tests run in parallel
     said_of_it = {"metadata.broker.list": way.bootstrap, "test.timeout.multiplier": "3", **way.conf}
     conf.write_text("".join(f"{key}={value}\n" for key, value in said_of_it.items()))
-    told = {
+    environment = {
         "TESTS": name[:4],
         "TEST_KAFKA_VERSION": BROKER_VERSION,
         "RDKAFKA_TEST_CONF": str(conf),
         "KAFKA_PATH": str(kafka_tools()),
         "BROKERS": way.bootstrap,
-        **way.told,
+        **way.environment,
         **({"SUBTESTS": part} if part else {}),
         "LD_LIBRARY_PATH": f"{tests.parent / 'src'}:{tests.parent / 'src-cpp'}",
     }
@@ -210,7 +210,7 @@ def run(log: Path, name: str, scenario: str, way: Way, part: str | None = None) 
     with said.open("w") as out:
         try:
             subprocess.run(
-                command, cwd=tests, env={**os.environ, **told}, stdout=out, stderr=subprocess.STDOUT,
+                command, cwd=tests, env={**os.environ, **environment}, stdout=out, stderr=subprocess.STDOUT,
                 timeout=TEST_S, check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:

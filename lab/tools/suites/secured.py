@@ -34,7 +34,7 @@ class Way:
 
     bootstrap: str
     conf: dict[str, str]
-    told: dict[str, str]
+    environment: dict[str, str]
 
 
 @contextmanager

@@ -134,7 +134,7 @@ def _weigh(
                 owner[number] = member_id
                 owned[number] = None
                 continue
-            # As in Kafka, the generation of ``other`` is the one in its Subscription, not the one in its user data.
+            # As in Kafka, ``other`` counts with the generation of its Subscription, not with that of its user data.
             if generation < stated[other]:
                 continue
             found.owned[other].pop(number, None)

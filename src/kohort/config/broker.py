@@ -237,7 +237,7 @@ class BrokerConfig(ListenerConfig):
         "Size limit of a decompressed record.",
         low=1,
         high=2147483639,
-        no_effect="the limit is 16 MiB for a decompressed batch, whatever its records",
+        no_effect="each decompressed batch has a fixed limit of 16 MiB",
     )
     log_local_retention_ms: int = option(
         -2, "Age at which local segments are deleted; -2: retention.ms.", low=-2, no_effect=NO_TIERS

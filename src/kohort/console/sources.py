@@ -27,7 +27,7 @@ class GroupsKnown:
     unseen: Sequence[str] = ()
     """Sentences about groups that were not sampled, because of a failed broker or a limit of the console."""
     unseen_groups: Mapping[str, str] = field(default_factory=dict)
-    """Groups that were described only in part or not at all, each with the reason."""
+    """Groups without a complete description, as a dict: group id -> reason."""
 
     @property
     def unknown(self) -> dict[str, str]:

@@ -12,7 +12,7 @@ ITEM_BYTES: Final = 100
 
 
 class ClientIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Identity of a member, or of a client that is not a member."""
+    """Identity of a member or of another client."""
 
     member_id: str
     client_id: str = ""
@@ -60,7 +60,7 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
 
 class OffsetMove(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Committed offset of a partition before and after a commit. ``before`` is None if it had none before."""
+    """Committed offset of a partition before and after a commit; ``before`` is None for the first commit."""
 
     topic: str
     partition: int

@@ -158,7 +158,7 @@ class BrokerStalls:
         self._stalls.append(stall)
 
     def since(self, from_ms: int, now_ms: int) -> tuple[int, int | None]:
-        """Return how many ms the broker stalled since ``from_ms``, and when the first stall began (None: no stall)."""
+        """Return the total stall of the broker since ``from_ms``, in ms, and the begin of the first stall or None."""
         cut = [(max(s.from_ms, from_ms), min(s.until_ms, now_ms)) for s in self._stalls]
         stood = [(began, ended) for began, ended in cut if ended > began]
         return sum(ended - began for began, ended in stood), min((began for began, _ in stood), default=None)

@@ -231,7 +231,7 @@ class GroupRow(msgspec.Struct, frozen=True, kw_only=True):
     stable_share_1h: float | None = None
     """Fraction of the last hour in which the group did not rebalance. Null without a journal."""
     topics: list[str] = []
-    """At most 100 topics to which the group subscribes, or for which it has committed offsets."""
+    """Topics with a subscription or committed offsets of the group, at most 100."""
 
 
 class GroupsListed(Result, frozen=True, kw_only=True, tag="kohort/v1/groups"):

@@ -34,7 +34,7 @@ class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no type
     """Spark data source for topics of kohort's broker, Apache Kafka, and other brokers with the Kafka protocol."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        # Spark does not tell yet whether this is a read or a write. Reject only names that neither of them has.
+        # Spark creates the same object for reads and writes: reject only names unknown to both.
         super().__init__(options)
         check_names(dict(options))
 

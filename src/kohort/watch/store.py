@@ -349,7 +349,7 @@ class StoreReader(_StoreFile):
         return int(value) if value is not None and value.isdecimal() and len(value) < DIGITS_END else None
 
     def last_id(self, before_ms: int | None = None) -> int:
-        """Return the highest id of all journal entries, or of those before ``before_ms``; 0 if there are none."""
+        """Return the highest id of the journal entries, optionally before ``before_ms``; 0 for an empty journal."""
         with self._storage_errors():
             if before_ms is not None:
                 query = "SELECT min(id) FROM entries WHERE at_ms >= ?"

@@ -191,7 +191,7 @@ def test_watched_departure_after_poll_interval_is_missed_poll_if_the_member_retu
 
     gone, back = stage.findings()[-2:]
 
-    # while the departed member has not returned, it may also have left
+    # without a return of the departed member, MEMBER_LEFT is possible, too
     assert (alone.cause, alone.confidence) == ("MEMBER_DEPARTED", "low")
     assert (gone.cause, gone.confidence) == ("MAX_POLL_EXCEEDED", "medium")
     assert (back.cause, back.confidence) == ("CLIENT_RESET", "medium")

@@ -14,7 +14,7 @@ FAULTS = ("cut", "crash broker", "kill member", "freeze member", "freeze broker"
           "admin")  # fmt: skip
 FAULTS_OF_STRANGERS = ("impostor", "kick")
 CHANGES_MIND = "change mind"
-"""Subscribe to only one of the topics, and later to all again."""
+"""A consumer subscribes to a single topic, and later to all topics again."""
 UNSUBSCRIBES = "unsubscribe"
 """Unsubscribe and subscribe again in one process."""
 PAUSES = "pause"

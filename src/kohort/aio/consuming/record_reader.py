@@ -27,7 +27,7 @@ class RecordReader:
         self._check_crcs = machine.config.check_crcs
 
     def records(self, most: int) -> list[Record] | None:
-        """Return up to ``most`` buffered records; None if there are none.
+        """Return up to ``most`` buffered records; None if the buffer is empty.
 
         Raises CorruptRecord if the next record is damaged.
         """

@@ -233,7 +233,7 @@ class LogEnds(NamedTuple):
 
 
 class PartitionOffset(NamedTuple):
-    """A partition and an offset in it."""
+    """Offset in a partition."""
 
     partition: TopicPartition
     offset: int

@@ -23,7 +23,7 @@ TYPES: Final = {
     "redelivered": "boolean",
 }
 REDELIVERED: Final = "redelivered"
-"""Column that is True for rows that may have been delivered before. It is computed only if the read schema has it."""
+"""Boolean column for possible redeliveries; computed only if the read schema has the column."""
 _DECODED_NAME: Final = {"timestampType": "timestamp_type"}
 
 
