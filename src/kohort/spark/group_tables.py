@@ -27,14 +27,15 @@ COLUMNS: Final = (
     "kind string, group string, topic string, partition int, committed bigint, metadata string, at timestamp, "
     "generation int, protocol string, leader string, members int, removed boolean"
 )
-"""Columns of ``group_records``. The value of ``kind`` is commit, group or other. The value of ``removed`` is True for
-a tombstone, which deletes an offset or a group.
+"""Columns of the table that ``group_records`` returns.
+
+``kind`` is commit, group or other. ``removed`` is true for a tombstone: a record that deletes an offset or a group.
 """
 _SOURCE: Final = "_source"
 
 
 def group_records(rows: DataFrame) -> DataFrame:
-    """Parse raw records of ``__consumer_offsets`` into the columns COLUMNS, and keep the column ``_source``."""
+    """Parse raw records of ``__consumer_offsets`` into the columns COLUMNS. Keep the column ``_source``."""
     from pyspark.sql.types import StructType
 
     kept = [field for field in rows.schema.fields if field.name == _SOURCE]
@@ -95,7 +96,7 @@ REBALANCES: Final = (
 def rebalance_table(
     spark: SparkSession, brokers: str = "", *, profile: str = "", options: Mapping[str, str] = MappingProxyType({})
 ) -> DataFrame:
-    """Return one row for each rebalance in the group journal of a kohort cluster: its cause, cost and description.
+    """Return a table of the rebalances in the group journal of a kohort cluster, with the cause of each rebalance.
 
     Give ``brokers``, or the ``profile`` of a cluster in clusters.toml. ``options``: further options of the source, such
     as ``{"kafka.security.protocol": "SSL"}``. The principal needs the permission READ on the topic
@@ -117,7 +118,7 @@ def source_options(brokers: str, profile: str, options: Mapping[str, str]) -> di
 
 
 def rebalance_rows(values: list[bytes | None]) -> list[tuple[Any, ...]]:
-    """Convert record values of the group journal into rows of the table REBALANCES; skip records of unknown kinds."""
+    """Convert records of the group journal into rows of the table of rebalances. Skip records of unknown kinds."""
     reader = JournalReader()
     for value in values:
         reader.add(None, None if value is None else bytes(value))

@@ -16,7 +16,7 @@ JSON_OPTIONS: Final = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-"""Options of Spark's ``to_json``: keep NULL fields, and microseconds, which Spark cuts to milliseconds by default."""
+"""Options of Spark's ``to_json``: keep NULL fields, and write microseconds instead of milliseconds."""
 NOT_IN_A_PIPELINE: Final = "ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION"
 
 

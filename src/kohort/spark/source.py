@@ -34,7 +34,7 @@ class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no type
     """Spark data source for topics of kohort's broker, Apache Kafka, and other brokers with the Kafka protocol."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        # Spark creates the same object for reads and writes: reject only names unknown to both.
+        # Spark creates this object for reads and for writes, so accept the options of both.
         super().__init__(options)
         check_names(dict(options))
 
@@ -43,7 +43,7 @@ class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no type
         return "kohort"
 
     def schema(self) -> str:
-        # Spark does not tell yet if this is a stream or a batch. reader() and streamReader() check the other options.
+        # Spark has not yet chosen batch or stream: reader() and streamReader() check the other options.
         decoded = dict(self.options).get("value.format", "raw").strip().lower()
         if decoded != "raw":
             raise ConfigError(
@@ -68,7 +68,7 @@ class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no type
         return KohortBatchWriter(*self._sink(schema, streaming=False))
 
     def streamWriter(self, schema: Any, overwrite: bool) -> KohortStreamWriter:  # noqa: N802, ARG002 - Spark's names
-        # In complete mode Spark passes overwrite=True. The sink sends the whole result again, as Spark's Kafka sink.
+        # In complete mode Spark passes overwrite=True. The sink sends the whole result again, like Spark's Kafka sink.
         return KohortStreamWriter(*self._sink(schema, streaming=True))
 
     def _sink(self, schema: Any, *, streaming: bool) -> tuple[SinkOptions, tuple[str, ...]]:

@@ -24,10 +24,11 @@ TOKENS: Final = "sasl.oauth.token.provider"
 
 
 def client_options(config: type[Any], given: Mapping[str, Any], profile: str = "") -> dict[str, Any]:
-    """Check a client's options and translate their names; explicitly given options override those of the profile.
+    """Check Kafka client options and translate their names to kohort's names.
 
-    The driver replaces ``${KAFKA_PASSWORD}`` in an option value by the environment variable of this name. Raises
-    ConfigError with the prefixed option name for an unknown option and for an invalid value.
+    Options in ``given`` override those of the profile. The driver replaces ``${KAFKA_PASSWORD}`` in an option value by
+    the environment variable of this name. Raises ConfigError with the prefixed option name for an unknown option and
+    for an invalid value.
     """
     said: dict[str, Any] = {}
     for name, value in given.items():
@@ -55,13 +56,13 @@ def _by_our_names(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def connecting(client: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the connection options (brokers, security), which producers, consumers and admin clients share."""
+    """Return the options for brokers and security, which producers, consumers and admin clients share."""
     known = {o.name for o in options_of(AdminConfig)} - {"client.id"}
     return {name: value for name, value in client.items() if name in known}
 
 
 def as_spark_options(options: Iterable[tuple[str, Any]]) -> dict[str, str]:
-    """Convert client options into Spark options of type string; escape ``${...}`` in values."""
+    """Convert Kafka client options into Spark options, whose values are strings. Escape ``${...}`` in values."""
     return {f"{PREFIX}{name}": escaped(_text(value)) for name, value in options}
 
 

@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 from kohort.model import TopicPartition
 
 OffsetsByTopic = dict[str, dict[int, int]]
-"""Offsets as in the user's JSON: topic to partition number to offset."""
+"""Offsets parsed from JSON: a dict from topic to a dict from partition number to offset."""
 PartitionOffsets = dict[TopicPartition, int]
 
 
 class Range(NamedTuple):
     """Offset range that one task reads from one partition. ``start`` is inclusive, ``end`` is exclusive.
+
     Records below ``redelivered_below`` may have been delivered before: in an earlier attempt at this micro-batch, or to
     the previous owner of the partition.
     """
@@ -56,7 +57,7 @@ class Loss(NamedTuple):
 
 
 def parse_offsets(text: str) -> OffsetsByTopic:
-    """Parse JSON of the form ``{"topic": {"partition": offset}}``. Raises ValueError with the mistake."""
+    """Parse JSON of the form ``{"topic": {"partition": offset}}``. Raises ValueError for any other text."""
     try:
         given = json.loads(text)
     except ValueError as error:
@@ -89,11 +90,11 @@ def by_partition(offsets: Mapping[str, Mapping[Any, int]]) -> PartitionOffsets:
 def share_limit(
     start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int], max_rows: int
 ) -> PartitionOffsets:
-    """Return the end offsets of a micro-batch. Divide ``max_rows`` among partitions in proportion to their backlogs.
+    """Return end offsets for a micro-batch of about ``max_rows`` rows.
 
-    Each partition with a backlog gets at least one row, as in Spark's Kafka connector. So the micro-batch exceeds the
-    limit if more than ``max_rows`` partitions have a backlog. Shares are rounded down; the remaining rows go to the
-    partitions that lost most by the rounding.
+    The rows are divided among partitions in proportion to their backlogs. Each partition with a backlog gets at least
+    one row, as in Spark's Kafka connector. So the micro-batch exceeds the limit if more than ``max_rows`` partitions
+    have a backlog. Shares are rounded down; the remaining rows go to the partitions that lost most by the rounding.
     """
     backlog = {tp: max(0, head - start.get(tp, head)) for tp, head in end.items()}
     total = sum(backlog.values())
@@ -113,7 +114,8 @@ def ranges_between(start: Mapping[TopicPartition, int], end: Mapping[TopicPartit
 
 
 def plan_tasks(ranges: Sequence[Range], records_per_task: int, min_tasks: int = 1) -> list[list[Range]]:
-    """Divide offset ranges into tasks of about ``records_per_task`` records, and into at least ``min_tasks`` tasks.
+    """Divide offset ranges into tasks of about ``records_per_task`` records. Return at least ``min_tasks`` tasks.
+
     Large partitions are split. Several small partitions form one task, since each task costs Spark about 60 ms. If the
     ranges have fewer than ``min_tasks`` records, there is one task for each record.
     """

@@ -42,7 +42,7 @@ class SinkOptions:
 
 
 def parse_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
-    """Check the options of a Spark write. Raises ConfigError with the option and the allowed values."""
+    """Check the options of a Spark write. Raises ConfigError for an unknown option or an invalid value."""
     values, client = parse_values(given, _BY_LOWER_NAME, SINK_REFUSED, ("path", "checkpointlocation", "queryname"))
     values.setdefault("delivery_headers", streaming)
     client = client_options(ProducerConfig, client, values.pop("profile", ""))

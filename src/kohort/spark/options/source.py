@@ -74,7 +74,7 @@ class SourceOptions:
 
     @property
     def stream_start(self) -> Start | ByTime:
-        """Start of a streaming query that has no checkpoint yet."""
+        """Start position of a streaming query that has no checkpoint yet."""
         return self._start_by_time or self.starting_offsets or ("group" if self.group_id else "latest")
 
     @property
@@ -97,7 +97,7 @@ class SourceOptions:
 
     @property
     def pin(self) -> str:
-        """Metadata of the commit that stores the start offsets of a stream in its group.
+        """Commit metadata that marks the committed offsets as the start offsets of a stream.
 
         The metadata contains a digest of the options that select topics and start offsets.
         """
@@ -107,7 +107,7 @@ class SourceOptions:
 
 
 def parse_source_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions:
-    """Check the options of a Spark read. Raises ConfigError with the option and the allowed values."""
+    """Check the options of a Spark read. Raises ConfigError for an unknown option or an invalid value."""
     values, client = parse_values(given, BY_LOWER_NAME, REFUSED, ("path",))
     settings = client_options(ConsumerConfig, client, values.pop("profile", ""))
     servers = settings.pop(SERVERS)
@@ -148,7 +148,7 @@ def _check_together(options: SourceOptions, *, streaming: bool, given: set[str])
 
 
 def _check_member(options: SourceOptions, *, streaming: bool) -> None:
-    """Raise ConfigError for options that contradict ``group.mode=member``, where the group assigns the partitions."""
+    """Raise ConfigError for options that contradict ``group.mode=member``."""
     if not streaming:
         raise ConfigError("group.mode=member is for streams: a batch read commits no offsets")
     if not options.group_id:

@@ -31,7 +31,7 @@ class SparkOption(NamedTuple):
     doc: str
     parse: Callable[[str, str], Any]
     special_field: str | None = None
-    """Name of the SourceOptions or SinkOptions field, if it differs from the option; "" if the option has no effect."""
+    """Field of SourceOptions or SinkOptions for the value. None: a field with the option's name. "": no field."""
 
     @property
     def field(self) -> str:
@@ -43,10 +43,12 @@ class SparkOption(NamedTuple):
 def parse_values(
     given: Mapping[str, str], known: Mapping[str, SparkOption], refused: Mapping[str, str], of_spark: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parse the options of a read or write. Return two dicts: field values, and ``kafka.`` options without the prefix.
+    """Parse the options of a Spark read or write into two dicts.
 
-    ``known``: kohort's options. ``refused``: options that kohort rejects. ``of_spark``: options of Spark itself, which
-    are skipped. All names in these arguments are in lower case. Raises ConfigError for any other option.
+    The first dict has the values of kohort's options, with field names as keys. The second dict has the ``kafka.``
+    options without this prefix. ``known``: kohort's options. ``refused``: options that kohort rejects. ``of_spark``:
+    options of Spark itself, which are skipped. All names in these arguments are in lower case. Raises ConfigError for
+    any other option.
     """
     values: dict[str, Any] = {}
     client: dict[str, Any] = {}

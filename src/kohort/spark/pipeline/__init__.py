@@ -30,7 +30,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name at its first use, so that parsing a pipeline file loads no module that runs pipelines."""
+    """Import a public name at its first use.
+
+    So a program that only parses pipeline files loads no module that runs pipelines.
+    """
     if name not in __all__:
         raise AttributeError(f"module 'kohort.spark.pipeline' has no attribute {name!r}")
     from kohort.spark.pipeline.running import run

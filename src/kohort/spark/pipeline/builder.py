@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _Call = tuple[Mapping[str, Any], str, int, str]
-"""Call of a builder method: its settings, Python file, line, and the equivalent section of a pipeline file."""
+"""Call of a builder method: settings, Python file, line, and name of the equivalent section of a pipeline file."""
 
 
 class StreamSettings(TypedDict, total=False):
@@ -84,7 +84,7 @@ class PipelineBuilder:
         size: str = "",
         **more: Unpack[StreamSettings],
     ) -> Self:
-        """Add a stream of topics.
+        """Add a source that reads topics as a stream.
 
         ``json``: schema of JSON values. ``rows``, ``size``: maximum number of rows and maximum size (such as ``64m``)
         of a micro-batch.
@@ -98,27 +98,30 @@ class PipelineBuilder:
         return self._add_source(name, topics, json, settings)
 
     def table(self, name: str, *, topics: Sequence[str], group: str = "", json: str = "", **more: Any) -> Self:
-        """Add topics as a table. A run reads the topics of a table only at its beginning."""
+        """Add a source that reads topics as a table: a run reads these topics only once, when it begins."""
         settings = {"group": group} if group else {}
         return self._add_source(name, topics, json, {**settings, "read": "table", **more})
 
     def sql(self, text: str, *, filters: bool = False) -> Self:
-        """Add a SQL step. Its query may read the sources, and ``input``: the result of the previous step."""
+        """Add a SQL step. Its query reads the sources or ``input``, the result of the previous step."""
         return self._add("steps", {"sql": text, "filters": filters})
 
     def step(self, function: Callable[[DataFrame], DataFrame], *, filters: bool = False) -> Self:
-        """Add a Python function as a step; functions that it passes to Spark's workers must be picklable."""
+        """Add a Python function as a step.
+
+        Functions that it passes to Spark's workers must be picklable.
+        """
         return self._add("steps", {"function": function, "filters": filters})
 
     def window(self, time: str, size: str, *, agg: Mapping[str, str], by: Sequence[str] = (), **more: str) -> Self:
-        """Add a step that aggregates rows in windows of the column ``time``.
+        """Add a step that aggregates rows in time windows.
 
-        ``more``: the settings ``watermark`` and ``slide``.
+        ``time``: time column. ``more``: the settings ``watermark`` and ``slide``.
         """
         return self._add("steps", {"window": {"time": time, "size": size, "agg": agg, "by": list(by), **more}})
 
     def expect(self, **rule: str) -> Self:
-        """Add a rule that rows must satisfy.
+        """Add a rule that each row must satisfy.
 
         ``rule``: ``not_null`` (a column) or ``check`` (a SQL condition), and optionally ``name``, ``reason`` and
         ``otherwise``: the action for rows that fail the rule (quarantine, drop or fail).
@@ -136,9 +139,10 @@ class PipelineBuilder:
         counts: str = "",
         compact_every: int = 0,
     ) -> Self:
-        """Add a Parquet sink. ``counts``: column with the number of source rows that an output row aggregates.
+        """Add a Parquet sink.
 
-        ``compact_every``: merge small files after every N micro-batches; 0: never.
+        ``counts``: column with the number of source rows that an output row aggregates. ``compact_every``: merge small
+        files after every N micro-batches; 0: never.
         """
         body = {"path": path, "partition_by": list(partition_by), "compact_every": compact_every}
         return self._add("sinks", {"parquet": body, "name": name, "counts": counts})
@@ -153,14 +157,14 @@ class PipelineBuilder:
         return self._add("sinks", {"noop": None, "name": name})
 
     def summary(self, name: str, sql: str, path: str, **more: str) -> Self:
-        """Add a summary: a table that a run computes at its end by a SQL query on all rows of the Parquet sinks.
+        """Add a summary: a table that a SQL query computes from all rows of the Parquet sinks at the end of a run.
 
         ``more``: the settings ``counts`` and ``of``.
         """
         return self._add("summaries", {"name": name, "sql": sql, "path": path, **more})
 
     def dead_letters(self, topic: str, *, partitions: int = 1) -> Self:
-        """Set the dead-letter topic, for rows that cannot be decoded and rows that fail a quarantine rule."""
+        """Set the dead-letter topic for rows that cannot be decoded or fail a quarantine rule."""
         self._singles["dlq"] = self._call({"topic": topic, "partitions": partitions}, "dlq")
         return self
 
@@ -173,7 +177,7 @@ class PipelineBuilder:
         return self._add("tests", {"name": name, "given": given, "expect": expect})
 
     def build(self) -> Pipeline:
-        """Check the settings and return the pipeline. Raises PipelineError."""
+        """Check the settings and return the pipeline. Raises PipelineError for an invalid setting."""
         entries: dict[str, tuple[Any, int]] = {key: (value, self._line) for key, value in self._top.items()}
         entries |= {key: (section_of(*settings), settings[2]) for key, settings in self._singles.items()}
         entries |= {key: ([section_of(*s) for s in items], self._line) for key, items in self._lists.items()}

@@ -41,7 +41,7 @@ class SqlProblem(ValueError):
 
 
 def check_sql(pipeline: Pipeline) -> None:
-    """Check schemas, SQL and columns of a pipeline. Raises PipelineError, with the line, for the first mistake."""
+    """Check the schemas, SQL queries and column names of a pipeline. Raises PipelineError for the first mistake."""
     tables: dict[str, Columns] = {}
     for source in pipeline.sources:
         tables[source.name.lower()] = columns_of_source(source)
@@ -68,7 +68,10 @@ def check_sql(pipeline: Pipeline) -> None:
 
 
 def columns_of_source(source: Source) -> Columns:
-    """Return the columns of a source for steps. A stream also has ``_source``, the source record of each row."""
+    """Return the columns of a source that steps can use.
+
+    A stream also has ``_source``: the source record of each row.
+    """
     names = tuple(parse_schema(source.decode.schema)) if source.decode.schema else _RAW
     return names if source.table else (*names, SOURCE)
 
@@ -120,7 +123,7 @@ def _require_column(name: str, columns: Columns, key: str) -> None:
 
 @contextmanager
 def _at(pipeline: Pipeline, line: int) -> Iterator[None]:
-    """Convert a SqlProblem raised in the ``with`` block into a PipelineError with this line of the pipeline file."""
+    """Convert a SqlProblem from the ``with`` block into a PipelineError for this line of the pipeline file."""
     try:
         yield
     except SqlProblem as problem:
@@ -133,6 +136,7 @@ def check_expression(text: str, columns: Columns) -> None:
 
 def columns_of_query(text: str, tables: Mapping[str, Columns], *, any_table: bool = False) -> Columns:
     """Return the columns of a query's result; None if only Spark can determine the columns.
+
     ``tables``: lower-case table name to columns. ``any_table``: True if other tables may exist. Raises SqlProblem for
     invalid SQL, and for an unknown table or column.
     """
@@ -192,7 +196,7 @@ def _parsed(text: str) -> exp.Query | None:
     with needs("pipeline", "the check of SQL"):
         import sqlglot
         from sqlglot import errors, exp
-    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # stop sqlglot's warnings about syntax that it skips
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # hide sqlglot's warnings about unsupported syntax
     try:
         trees = sqlglot.parse(text, dialect="spark")
     except errors.SqlglotError as error:

@@ -51,7 +51,7 @@ def _check_rules(pipeline: Pipeline, top: YamlSection) -> None:
 
 
 def _check_state(pipeline: Pipeline, top: YamlSection) -> None:
-    """Raise PipelineError for windows and joins of streams if Spark cannot run them, or if their state has no bound."""
+    """Raise PipelineError for windows and joins that Spark cannot run, or whose state would grow without limit."""
     if not pipeline.stateful:
         if pipeline.mode != "append":
             raise top.error("mode: update needs a window or a join of streams: other rows are never updated")
@@ -77,7 +77,7 @@ def _check_state(pipeline: Pipeline, top: YamlSection) -> None:
 
 
 def _check_watermarks(pipeline: Pipeline, top: YamlSection) -> None:
-    """Raise PipelineError if rows would have two watermarks: of a source and of a window, or of two windows."""
+    """Raise PipelineError if rows would have two watermarks: from a source and a window, or from two windows."""
     sources = {s.name: s.watermark for s in pipeline.streams if s.watermark}
     windows = [(step.line, step.window) for step in pipeline.steps if step.window is not None]
     for number, (line, window) in enumerate(windows):
@@ -110,7 +110,7 @@ def _check_members(pipeline: Pipeline, top: YamlSection) -> None:
 
 
 def check_not_member(pipeline: Pipeline) -> None:
-    """Raise PipelineError if a source has ``group_mode: member``, which is only for continuous pipelines."""
+    """Raise PipelineError if a source has ``group_mode: member``, which needs a continuous run."""
     for source in pipeline.streams:
         if source.member:
             raise PipelineError(

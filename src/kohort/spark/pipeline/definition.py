@@ -139,11 +139,11 @@ class SinkWriter:
 
     @property
     def has_types(self) -> bool:
-        """True if the sink already has rows; the column types of new rows must then match."""
+        """True if the sink already has rows. New rows must then match their column types."""
         return False
 
     def begin(self, batch: int) -> None:
-        """Remove the rows that an interrupted run may have written for this micro-batch and later micro-batches."""
+        """Remove rows that an interrupted run may have written for this micro-batch or a later micro-batch."""
 
     def check(self, schema: StructType) -> None: ...
 
@@ -159,7 +159,7 @@ class SinkWriter:
 
 
 def source_rows(rows: DataFrame, counts: str) -> int:
-    """Return the number of source rows in a DataFrame: its row count, or the sum of the column ``counts``."""
+    """Return the number of source rows: the sum of the column ``counts``, or the row count if ``counts`` is ""."""
     return int(rows.agg({counts: "sum"}).collect()[0][0] or 0) if counts else int(rows.count())
 
 
@@ -172,9 +172,9 @@ class Sink(SinkWriter):
 
     kind: ClassVar[str] = ""
     has_keys: ClassVar[bool] = True
-    """False if this kind of sink has no settings in a pipeline file."""
+    """True if this kind of sink has settings in a pipeline file."""
     stores_rows: ClassVar[bool] = False
-    """True if this kind of sink adds rows to a folder and never replaces rows. Summaries need such a sink."""
+    """True if this kind of sink only adds rows to a folder. Summaries need such a sink."""
     name: str
     counts: str = ""
     line: int = field(default=0, compare=False)
@@ -190,19 +190,22 @@ class Sink(SinkWriter):
 
     @property
     def columns(self) -> tuple[tuple[str, str], ...]:
-        """Columns that the settings of the sink name: pairs of a setting and the column."""
+        """Pairs of a setting and a column that it names, such as ``("partition_by", "day")``."""
         return ()
 
     def prepare(self, pipeline: Pipeline) -> None: ...
 
     def open(self, _pipeline: Pipeline) -> SinkWriter:
-        """Return the writer for one run: the sink itself, or an object with the run's state. Raises SinkRefused."""
+        """Return the writer for one run: the sink itself, or an object that stores the state of the run.
+
+        Raises SinkRefused.
+        """
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Table that a run computes at its end by a SQL query on all rows of the Parquet sinks."""
+    """Table that a SQL query computes from all rows of the Parquet sinks at the end of a run."""
 
     name: str
     sql: str
@@ -214,7 +217,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """Dead-letter topic, for rows that cannot be decoded and rows that fail a quarantine rule."""
+    """Dead-letter topic for rows that cannot be decoded or fail a quarantine rule."""
 
     brokers: str
     topic: str
@@ -274,7 +277,7 @@ class Pipeline:
 
     @property
     def filters(self) -> bool:
-        """True if a step of the pipeline may drop rows on purpose."""
+        """True if a step may drop rows on purpose."""
         return any(s.filters for s in self.steps)
 
     @property

@@ -25,7 +25,7 @@ _CLOSE: Final = 1e-9
 
 
 def compare_rows(what: str, expected: Sequence[Cells], found: Sequence[Cells]) -> list[str]:
-    """Describe the expected rows that were not found. If all were found, describe the unexpected rows.
+    """Describe the expected rows that are missing. If none is missing, describe the unexpected rows.
 
     A column that an expected row omits may have any value.
     """
@@ -60,7 +60,7 @@ def _equal_columns(row: Cells, other: Cells) -> int:
 
 
 def same(expected: Any, found: Any) -> bool:
-    """True if a value in a test equals a value from Spark.
+    """True if a value in a pipeline test equals a value from Spark.
 
     Times are compared as instants, structs field by field.
     """
@@ -95,7 +95,10 @@ def _instant(value: Any) -> datetime | None:
 
 
 def records_frame(spark: SparkSession, source: Source, records: Iterable[Mapping[str, Any]]) -> DataFrame:
-    """Convert the records of a test into raw rows, with offsets from 0 in partition 0 of the source's first topic."""
+    """Convert the records of a pipeline test into undecoded rows.
+
+    The rows are in partition 0 of the source's first topic, with offsets from 0.
+    """
     rows = []
     for offset, record in enumerate(records):
         value = record["raw"] if "raw" in record else record["value"]
@@ -106,7 +109,7 @@ def records_frame(spark: SparkSession, source: Source, records: Iterable[Mapping
 
 
 def as_bytes(value: Any) -> bytearray | None:
-    """Encode a value of a test as a JSON producer does: objects as JSON, text unchanged, None as a tombstone."""
+    """Encode a value of a pipeline test as bytes: text unchanged, other values as JSON, None as a tombstone."""
     if value is None:
         return None
     text = value if isinstance(value, str) else json.dumps(value, default=_json_text)
@@ -124,7 +127,7 @@ def _json_text(value: Any) -> str:
 def decoded_views(
     spark: SparkSession, pipeline: Pipeline, given: Mapping[str, Iterable[Mapping[str, Any]]]
 ) -> dict[str, DataFrame]:
-    """Decode the test records of each source into a DataFrame, whose column ``_problem`` has the decoding errors.
+    """Decode the test records of each source into a DataFrame. Its column ``_problem`` has the decoding errors.
 
     The decodable rows of each source become a SQL view, except those of the pipeline's first stream.
     """
@@ -143,7 +146,7 @@ def good_rows(decoded: DataFrame, *, table: bool = False) -> DataFrame:
 
 
 def run_test(pipeline: Pipeline, test: PipelineTest, spark: SparkSession) -> list[str]:
-    """Run a pipeline test as one micro-batch, without sinks. Return the differences from the expected rows."""
+    """Run a pipeline test as one micro-batch without sinks. Return the differences from the expected result."""
     problems = []
     decoded = decoded_views(spark, pipeline, test.given)
     letters: list[Mapping[str, Any]] = []
@@ -174,7 +177,10 @@ def run_test(pipeline: Pipeline, test: PipelineTest, spark: SparkSession) -> lis
 
 
 def dry_run_frame(pipeline: Pipeline, spark: SparkSession) -> DataFrame:
-    """Return an empty DataFrame with the columns of the sinks' rows. Raises StepFailed if Spark rejects a step."""
+    """Run the steps on empty sources. Return the empty result, which has the columns of the output.
+
+    Raises StepFailed if Spark rejects a step.
+    """
     decoded = decoded_views(spark, pipeline, {})
     judged = frames.judge(frames.run_steps(pipeline, good_rows(decoded[pipeline.stream.name])), pipeline.rules)
     return judged.drop(FAILED, SOURCE)

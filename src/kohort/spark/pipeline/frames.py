@@ -66,7 +66,7 @@ def _counts(rows: Iterable[Row]) -> dict[str, Count]:
 
 
 def judge(frame: DataFrame, rules: Sequence[RowRule]) -> DataFrame:
-    """Add the column ``_failed`` with the indexes of the rules that a row fails, such as ``0,2``; NULL for no rule.
+    """Add the column ``_failed``: the indexes of the rules that a row fails, such as ``0,2``, or NULL.
 
     A row fails a rule whose condition is NULL for the row.
     """
@@ -119,9 +119,9 @@ def decode_options(spark: SparkSession, decode: Decode) -> dict[str, str]:
 
 
 def decoded_schema(decode: Decode, record_columns: Sequence[str]) -> StructType:
-    """Return the schema of a decoded row: nullable columns of the value, ``_error``, record columns (``_topic``, ...).
+    """Return the schema of decoded rows: columns of the value, ``_error``, and columns of the record (``_topic``, ...).
 
-    Value columns are nullable since a value may lack any of the columns, as in ``from_json``.
+    Columns of the value are nullable since a value may lack any of the columns, as in ``from_json``.
     """
     columns = [StructField(f.name, _nullable(f.dataType)) for f in StructType.fromDDL(decode.schema).fields]
     names = {column.name for column in columns}
@@ -161,7 +161,7 @@ class StepFailed(KohortError):
 
 
 def run_steps(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
-    """Run all steps. The view ``input`` is ``rows`` for the first step, then the result of the previous step.
+    """Run all steps. Each step reads the view ``input``: first ``rows``, then the result of the previous step.
 
     The other sources must be views before the query starts: micro-batches see only the views of that time.
     """
@@ -189,7 +189,8 @@ def run_steps(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
 def aggregate(rows: DataFrame, pipeline: Pipeline, step: Step, window: Window) -> DataFrame:
     """Aggregate rows in windows. Return ``window_start``, ``window_end``, the columns ``by``, and the aggregates.
 
-    Rows keep the watermark of their source or of a previous window: Spark rejects a second watermark.
+    Spark rejects a second watermark, so the rows of a stream keep the watermark of their source or previous window. The
+    first window sets the watermark if no source has one.
     """
     frame = rows
     if rows.isStreaming:

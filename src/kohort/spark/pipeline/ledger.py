@@ -51,14 +51,14 @@ class Entry:
     marked: bool = True
     redelivered: int = 0
     stateful: bool = False
-    """True for pipelines with windows or joins of streams, whose output rows differ from the input rows."""
+    """True for pipelines with windows or joins of streams, which return more or fewer rows than they read."""
     sources: dict[str, int] = field(default_factory=dict)
-    """Number of input rows of each source, for stateful pipelines; empty until Spark reports progress."""
+    """Number of input rows of each source, for stateful pipelines. Empty until Spark reports the progress."""
     late: int = 0
     stands_for: dict[str, int] = field(default_factory=dict)
-    """Number of source rows in the aggregates that each sink wrote, for stateful pipelines."""
+    """For each sink: number of source rows in the aggregates that it wrote. Only for stateful pipelines."""
     state: dict[str, int] = field(default_factory=dict)
-    """Number of rows that each Spark operator keeps in state for later micro-batches."""
+    """Number of rows in Spark's state for each operator, such as windows or join."""
 
 
 @dataclass(slots=True)
@@ -74,10 +74,10 @@ class Ledger:
     redelivered: int = 0
     problems: list[str] = field(default_factory=list)
     late: int = 0
-    """Number of rows that windows and joins ignored because the rows' times were below the watermark."""
+    """Number of rows that windows and joins ignored because the rows were older than the watermark."""
     stands_for: dict[str, int] = field(default_factory=dict)
     waited: dict[str, int] = field(default_factory=dict)
-    """Number of rows in open windows (Spark's state) before the first micro-batch of this ledger, for each sink."""
+    """For each sink: number of rows in open windows before the first micro-batch of this ledger."""
     held: dict[str, int] = field(default_factory=dict)
     sources: dict[str, int] = field(default_factory=dict)
     state: dict[str, int] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class Ledger:
 
 
 def total(entries: Iterable[Entry], *, filters: bool = False) -> Ledger:
-    """Add up ledger entries, and check that each entry balances.
+    """Add up ledger entries, and check that each entry is balanced.
 
     ``filters``: True if a step may drop rows on purpose.
     """
@@ -121,7 +121,7 @@ def problems_of(entry: Entry, *, filters: bool = False) -> list[str]:
         problems.append(f"{entry.redelivered:,} redelivered rows, but only {entry.rows_in.rows:,} rows read")
     decoded = entry.rows_in.without(entry.undecoded)
     if entry.stateful:
-        pass  # in pipelines with windows or joins of streams, the numbers of output rows and input rows differ
+        pass  # windows and joins of streams return more or fewer rows than they read
     elif entry.stepped.rows < decoded.rows and not filters:
         problems.append(
             f"the steps lost {decoded.rows - entry.stepped.rows:,} of {decoded.rows:,} rows; "
@@ -148,9 +148,9 @@ def problems_of(entry: Entry, *, filters: bool = False) -> list[str]:
 
 
 def rows_in_open_windows(entries: Iterable[Entry]) -> dict[str, int]:
-    """Return the number of rows in open windows, for each sink with ``counts``; {} if any entry lacks ``sources``.
+    """Return the number of rows in open windows, for each sink that counts source rows.
 
-    An entry lacks ``sources`` if the run was killed before Spark reported the progress of the micro-batch.
+    Returns {} if an entry lacks ``sources``: the run was killed before Spark reported the progress of the micro-batch.
     """
     found: dict[str, int] = {}
     read = 0

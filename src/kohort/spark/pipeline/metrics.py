@@ -81,7 +81,7 @@ class Metrics:
 
 @contextmanager
 def serve_metrics(metrics: Metrics, address: str) -> Iterator[str]:
-    """Serve ``/metrics`` on ``address`` (HOST:PORT) until the ``with`` block ends; yield the URL.
+    """Serve ``/metrics`` on ``address`` (HOST:PORT) until the ``with`` block ends. Yield the URL.
 
     Raises ConfigError if the port is in use, MissingExtra if prometheus-client is not installed.
     """

@@ -26,7 +26,7 @@ _STARTER: Final = Path(__file__).with_name("starter.yaml")
 
 
 def load_pipeline(path: Path, environ: Mapping[str, str] = os.environ) -> Pipeline:
-    """Parse a pipeline file. Raises ConfigError with the file, the line and the mistake."""
+    """Parse a pipeline file. Raises ConfigError for an invalid file, with the line of the mistake."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -35,7 +35,7 @@ def load_pipeline(path: Path, environ: Mapping[str, str] = os.environ) -> Pipeli
 
 
 def parse_pipeline(text: str, path: Path, environ: Mapping[str, str]) -> Pipeline:
-    """Parse the text of a pipeline file. Relative paths in the text start at the folder of ``path``."""
+    """Parse the text of a pipeline file. Paths in the text are relative to the folder of ``path``."""
     return pipeline_of(parse_document(text, str(path), environ), path)
 
 

@@ -41,6 +41,7 @@ class SchemaProblem(ValueError):
 
 def parse_schema(text: str) -> list[str]:
     """Return the column names of a Spark schema. Raises SchemaProblem for an invalid schema.
+
     The parser skips NOT NULL, COMMENT, DEFAULT and COLLATE after a type.
     """
     reader = _SchemaParser([match[1] for match in _TOKEN.finditer(text.strip())])
@@ -214,7 +215,7 @@ class KafkaCluster:
 
 
 def default_cluster(top: YamlSection) -> KafkaCluster:
-    """Return the cluster that the top of a pipeline file names. Its ``brokers`` are "" if the top names no cluster."""
+    """Return the cluster in the top-level settings of a pipeline file. Its ``brokers`` are "" if it is not given."""
     line, name = top.line_of("profile"), top.take("profile", str, "")
     by_profile: dict[str, Any] = {}
     if name:
@@ -229,7 +230,7 @@ def default_cluster(top: YamlSection) -> KafkaCluster:
 
 
 def cluster_of(section: YamlSection, default: KafkaCluster, config: type[Any]) -> KafkaCluster:
-    """Return the cluster of a section of the pipeline file.
+    """Return the cluster for a section of the pipeline file.
 
     Top-level client options apply only if the section has the same brokers. Options in the section override them.
     """
@@ -249,7 +250,7 @@ def cluster_of(section: YamlSection, default: KafkaCluster, config: type[Any]) -
 
 
 def connection_of(source: Source) -> ClientSettings:
-    """Return the connection settings of a source. Sinks use them if the top of the pipeline file names no brokers."""
+    """Return the connection settings of a source. Sinks use these settings if the file has no top-level brokers."""
     return tuple(connecting(translated(dict(source.kafka))).items())
 
 

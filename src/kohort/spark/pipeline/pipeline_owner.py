@@ -35,7 +35,7 @@ _FILE: Final = "owner.json"
 _TEXT: Final = re.compile(r"([0-9a-f]{8})\.([A-Za-z0-9_~-]+)\.([0-9a-f]{8}|-)\.([^/]+)")
 _LONGEST_NAME: Final = 60
 _LONGEST_PATH: Final = 150
-"""Maximum length of the checkpoint path in an owner's text. The text is part of a file name, limited to 255 bytes."""
+"""Maximum length of a checkpoint path in an owner's text, which is part of file names of at most 255 bytes."""
 
 
 class PipelineOwner(NamedTuple):
@@ -69,12 +69,12 @@ def parse_owner(text: str) -> PipelineOwner | None:
 
 
 def owner_of(pipeline: Pipeline) -> PipelineOwner:
-    """Return the owner stored in the pipeline's checkpoint. Its id is "" before the first run and after a reset."""
+    """Return the owner in the pipeline's checkpoint. Its id is "" before the first run and after a reset."""
     return _owner(pipeline, str(_read(pipeline).get("id", "")))
 
 
 def claim_checkpoint(pipeline: Pipeline) -> PipelineOwner:
-    """Return the owner stored in the pipeline's checkpoint; create it at the first run.
+    """Return the owner in the pipeline's checkpoint. Create it at the first run.
 
     Raises KohortError if the checkpoint belongs to other topics or to another group. Also raises
     KohortError if another existing pipeline file with other sinks uses the checkpoint: each pipeline would write only a
@@ -105,7 +105,7 @@ def _owner(pipeline: Pipeline, number: str) -> PipelineOwner:
 
 
 def _short(text: str, most: int) -> str:
-    """Shorten a text to ``most`` characters: replace the beginning by a digest of the whole text."""
+    """Shorten a text to ``most`` characters. A digest of the whole text replaces its beginning."""
     if len(text) <= most:
         return text
     return f"~{hashlib.sha256(text.encode()).hexdigest()[:8]}~{text[10 - most :]}"

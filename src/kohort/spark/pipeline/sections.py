@@ -50,7 +50,7 @@ class YamlSection:
         return key in self._entries and isinstance(self._entries[key][0], YamlSection)
 
     def take(self, key: str, kind: type[T], default: Any = _MISSING) -> T:
-        """Remove a key and return its value. Raises PipelineError for a missing key and for a value of another type."""
+        """Remove a key and return its value. Raises PipelineError for a missing key or a value of another type."""
         self._known.append(key)
         if key not in self._entries:
             if default is _MISSING:
@@ -89,7 +89,7 @@ class YamlSection:
         return value
 
     def one_of(self, *keys: str) -> str:
-        """Return the only one of ``keys`` in this section. Raises PipelineError if it has none or several."""
+        """Return the one key of ``keys`` that this section has. Raises PipelineError if it has none or several."""
         self._known.extend(keys)
         present = [k for k in keys if k in self._entries]
         if len(present) != 1:
@@ -102,12 +102,12 @@ class YamlSection:
         return self._entries[key][1] if key in self._entries else self.line
 
     def plain(self, key: str, default: Any = None) -> Any:
-        """Remove a key and return its value as plain dicts, lists and scalars. Does not check keys in the value."""
+        """Remove a key. Return its value as plain dicts, lists and scalars, without a check of nested keys."""
         self._known.append(key)
         return _plain(self._entries.pop(key)[0]) if key in self._entries else default
 
     def names(self) -> list[str]:
-        """Return the remaining keys of the section; for sections whose keys are names that the user chooses."""
+        """Return the remaining keys. For sections whose keys are names, such as ``sources``."""
         return list(self._entries)
 
     def error(self, problem: str, line: int = 0) -> PipelineError:
@@ -123,7 +123,7 @@ class YamlSection:
                 raise self.error(f"unknown key {key!r} in {self.name}{hint}", line)
 
     def note_parent_keys(self, *keys: str) -> None:
-        """Store the keys of the parent section: an error for such a key in this section names the parent section."""
+        """Store the keys of the parent section. The error for such a key in this section says where the key belongs."""
         self._parent_keys = keys
 
 
@@ -146,7 +146,7 @@ def _plain(value: Any) -> Any:
 
 
 def parse_document(text: str, file: str, environ: Mapping[str, str]) -> YamlSection:
-    """Parse the YAML text of a pipeline file and return the top-level mapping. Raises PipelineError with the line."""
+    """Parse the YAML text of a pipeline file into its top-level section. Raises PipelineError with the line."""
     with needs("pipeline", "a pipeline file"):
         import yaml
     try:
@@ -171,7 +171,8 @@ def parse_document(text: str, file: str, environ: Mapping[str, str]) -> YamlSect
 
 
 def _by_fastest(work: str, text: str) -> Any:
-    # libyaml is eight times as fast as PyYAML's Python parser, which accepts more YAML and has clearer error messages
+    # libyaml is eight times as fast as PyYAML's Python parser.
+    # The Python parser is used for text that libyaml rejects: it accepts more YAML and has clearer error messages.
     import yaml
 
     if yaml.__with_libyaml__:
@@ -214,5 +215,5 @@ class _YamlReader:
             return text
         try:
             return _by_fastest("load", text) if text else None
-        except (yaml.YAMLError, ValueError):  # the scalar is an invalid date, or a number that has no digits
+        except (yaml.YAMLError, ValueError):  # an invalid date, or a number without digits: keep the text
             return text

@@ -22,7 +22,7 @@ from kohort.spark.reading.cluster import KohortCluster, selected_partitions
 
 
 def stream_options(source: Source, owner: PipelineOwner | None = None) -> dict[str, str]:
-    """Return the ``format("kohort")`` options of a stream source. ``owner``: owner to name in the stream's commits."""
+    """Return the ``format("kohort")`` options of a stream source. Its commits name ``owner``."""
     options = _options(source) | {"includeHeaders": "true"}
     if source.group and owner is not None:
         options["groupOwner"] = owner.text
@@ -51,7 +51,7 @@ def lookup_options(source: Source) -> SourceOptions:
 
 @contextmanager
 def source_cluster(source: Source, *, absent_ok: bool = False) -> Iterator[tuple[KohortCluster, set[TopicPartition]]]:
-    """Connect to a source's cluster, outside of Spark. Yield the connection and the partitions of the source."""
+    """Connect to the cluster of a source without Spark. Yield the connection and the source's partitions."""
     options = lookup_options(source)
     with closing(KohortCluster(options)) as cluster:
         yield cluster, selected_partitions(cluster, options, absent_ok=absent_ok)
@@ -84,7 +84,10 @@ class SourceLag:
 
 
 def source_lag(source: Source) -> SourceLag:
-    """Return the lag of a source's group. Raises ApiError for a missing topic, ConnectionFailed without brokers."""
+    """Return the lag of a source's group.
+
+    Raises ApiError for a missing topic, ConnectionFailed if no broker is reachable.
+    """
     with source_cluster(source) as (cluster, partitions):
         commits = cluster.committed(partitions) if source.group else {}
         earliest, latest = cluster.earliest(partitions), cluster.latest(partitions)
@@ -97,7 +100,7 @@ def source_lag(source: Source) -> SourceLag:
 
 
 def check_groups(pipeline: Pipeline, owner: PipelineOwner) -> None:
-    """Raise KohortError if another pipeline has committed in the group of a stream source."""
+    """Raise KohortError if the group of a stream source has commits of another pipeline."""
     for source in pipeline.streams:
         if not source.group or source.member:
             continue

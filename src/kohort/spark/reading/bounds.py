@@ -23,10 +23,11 @@ def resolve(
     committed: Commits,
     fallback: str = "earliest",
 ) -> PartitionOffsets:
-    """Return the start offset of each partition of a read, or the exclusive end offset, as ``bound`` specifies.
+    """Return the offset at which each partition of a read starts or ends, as ``bound`` specifies.
 
-    ``option``: name of the option with the value ``bound``, for errors. ``committed``: committed offsets of the group,
-    used if ``bound`` is "group". ``fallback``: earliest or latest, for partitions without a committed offset.
+    End offsets are exclusive. ``option``: name of the option with the value ``bound``, for errors. ``committed``:
+    committed offsets of the group, used if ``bound`` is "group". ``fallback``: earliest or latest, for partitions
+    without a committed offset.
     """
     wanted = sorted(set(partitions))
     if isinstance(bound, ByTime):
@@ -96,14 +97,14 @@ class BatchLimits:
         self._pause = pause
         self._last_batch: float | None = None
         self._weights: dict[TopicPartition, tuple[float, float]] = {}
-        """For each partition: mean record size in bytes, and the time of this measurement."""
+        """Mean record size of each partition in bytes, and the time at which it was measured."""
 
     def end(
         self, cluster: SourceCluster, begin: PartitionOffsets, heads: PartitionOffsets, *, finite: bool
     ) -> PartitionOffsets:
         """Return the end offsets of the next micro-batch.
 
-        ``finite``: True if the query ends at the log end offsets ``heads``; then it does not wait for further records.
+        ``finite``: True if the query ends at the log end offsets ``heads``. It then does not wait for further records.
         """
         backlog = {tp: head - begin.get(tp, head) for tp, head in heads.items() if head > begin.get(tp, head)}
         if not finite and self._wait_for_more(sum(backlog.values())):
@@ -130,7 +131,7 @@ class BatchLimits:
     def _rows_of_bytes(
         self, cluster: SourceCluster, begin: PartitionOffsets, backlog: PartitionOffsets, most_bytes: int
     ) -> int:
-        """Estimate how many records fit into ``most_bytes``, from the mean size of the backlog's first records."""
+        """Estimate how many records fit into ``most_bytes``, from the mean size of the next records."""
         largest = sorted(backlog, key=lambda tp: (-backlog[tp], tp))[:SAMPLED_MOST]
         now = self._now()
         for tp in largest:

@@ -42,13 +42,13 @@ class SourceCluster(Protocol):
     def earliest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
     def latest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
     def at_times(self, times: Mapping[TopicPartition, int]) -> PartitionOffsets:
-        """Return each partition's first offset at or after its timestamp (ms). Omit partitions without such records."""
+        """Return for each partition the first offset at or after its timestamp (ms), if there is one."""
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, bytes]:
-        """Return the topic ids that the last call of ``partitions`` found. A recreated topic has a new id."""
+        """Return the topic ids that ``partitions`` found last. A recreated topic has a new id."""
 
     def mean_bytes(self, tp: TopicPartition, offset: int) -> float:
-        """Return the mean size (key and value) in bytes of records from ``offset`` on; 0 if there are no records."""
+        """Return the mean size of records from ``offset`` on, in bytes of key and value; 0 if there are no records."""
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]: ...
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None: ...
@@ -56,7 +56,7 @@ class SourceCluster(Protocol):
         """Wait up to ``timeout_ms`` until a partition in ``heads`` has a record at or after its offset."""
 
     def fetch(self, wanted: Range, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the records of an offset range, only with ``columns``. The last batch may extend beyond the range."""
+        """Yield the records of an offset range with these columns. The last batch may extend beyond the range."""
 
     def close(self) -> None: ...
 
@@ -150,7 +150,7 @@ class KohortCluster:
     def wait_for_records(self, heads: Mapping[TopicPartition, int], timeout_ms: int) -> None:
         if not heads or timeout_ms <= 0:
             return
-        # Fetch as few bytes as possible: the content of the record is not needed, only its arrival.
+        # Fetch as few bytes as possible: only the arrival of a record matters.
         consumer = self._consumer("idle", {"fetch.max.bytes": 1, "max.partition.fetch.bytes": 1})
         if consumer.assignment() != set(heads):
             consumer.assign(list(heads))
@@ -188,12 +188,12 @@ class KohortCluster:
             consumer.unsubscribe()
 
     def _reader(self, wanted: Range) -> Consumer:
-        """Return a consumer for an offset range. Limit its fetch size if the range is small."""
+        """Return a consumer for an offset range. For a small range, it fetches few bytes at a time."""
         settings: dict[str, Any] = {"auto.offset.reset": "none"}
         mean = self._mean_bytes.get(wanted.topic)
         if mean is None or mean * (wanted.end - wanted.start) > _LITTLE_BYTES / 2:
             return self._consumer("fetch", settings)
-        # Records beyond the range are discarded: large fetches double the work of a task with 100 rows.
+        # Records beyond the range are discarded: with large fetches, a task with 100 rows takes twice as long.
         for name in ("fetch.max.bytes", "max.partition.fetch.bytes"):
             settings[name] = min(int(self._settings.get(name, _LITTLE_BYTES)), _LITTLE_BYTES)
         return self._consumer("fetch little", settings)
@@ -226,7 +226,10 @@ _clusters: dict[tuple[Any, ...], SourceCluster] = {}
 
 
 def connect(options: SourceOptions) -> SourceCluster:
-    """Return the connection to the cluster of a read. Tasks in one process share it: Spark reuses worker processes."""
+    """Return the cluster connection for the options of a read.
+
+    All tasks in a process share the connection, since Spark reuses worker processes.
+    """
     key = (os.getpid(), options.bootstrap_servers, options.group_id, tuple(sorted(options.client.items())))
     if key not in _clusters:
         _clusters[key] = KohortCluster(options)

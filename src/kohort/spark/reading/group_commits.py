@@ -27,7 +27,7 @@ from kohort.spark.options.source import SourceOptions
 from kohort.spark.reading.cluster import SourceCluster
 
 QUERY_KEY: Final = "kohort:query"
-"""JSON key of the query number in the offsets of a query, beside the topics; no topic can have this name."""
+"""JSON key of the query number in the offsets of a query. No topic has this name, since topic names have no colon."""
 _MARK: Final = re.compile(r"kohort-member:([0-9a-f]+):([0-9]+)")
 
 
@@ -81,7 +81,7 @@ log = logging.getLogger(__name__)
 
 
 def query_mark(owner: str = "") -> str:
-    """Return the metadata for commits of this process: host, pid, start time, and the owner of the query."""
+    """Return the metadata for commits of this process: host, pid, start time, and owner of the query."""
     mark = f"kohort-query:{socket.gethostname()}:{os.getpid()}:{time.time_ns() // 1_000_000}"
     return f"{mark}:{owner}" if owner else mark
 
@@ -100,7 +100,7 @@ class GroupCommits:
         return self._cluster().committed(partitions) if self._options.group_id else {}
 
     def pin(self, initial: PartitionOffsets, *, fresh: bool) -> None:
-        """Commit a query's start offsets to its group before Spark plans micro-batch 0.
+        """Commit the start offsets of a query to its group before Spark plans micro-batch 0.
 
         If the commit fails, the query must not start: a later start could skip rows.
         """
@@ -112,7 +112,7 @@ class GroupCommits:
         self._last_commit, self._pinned = offsets, True
 
     def commit_completed(self, offsets: Mapping[TopicPartition, int], *, planned: bool) -> None:
-        """Commit the end of the last completed micro-batch. If that fails, log the error and retry at the next trigger.
+        """Commit the end offsets of the last completed micro-batch. After an error, retry at the next trigger.
 
         ``planned``: True if a micro-batch was planned, so that this commit may overwrite the committed start offsets.
         """

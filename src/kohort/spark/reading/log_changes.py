@@ -20,7 +20,7 @@ from kohort.spark.reading.ranges import DataLost, data_lost
 log = logging.getLogger(__name__)
 
 IDS_KEY: Final = "kohort:topics"
-"""JSON key of the topic ids in the offsets of a query, beside the topics; no topic can have this name."""
+"""JSON key of the topic ids in the offsets of a query. No topic has this name, since topic names have no colon."""
 
 TopicIds = dict[str, str]
 
@@ -55,10 +55,10 @@ class LogChanges:
     def starts_after_loss(
         self, cluster: SourceCluster, begin: Mapping[TopicPartition, int], heads: PartitionOffsets, before: TopicIds
     ) -> PartitionOffsets:
-        """Return new start offsets for partitions whose next records were deleted, or whose topic was recreated.
+        """Return new start offsets for partitions whose log was truncated or whose topic was recreated.
 
-        ``begin``: offsets of the next records. ``before``: topic ids at the last micro-batch. Raises DataLost if
-        failOnDataLoss is true.
+        ``begin``: offsets of the next records. ``before``: topic ids at the last micro-batch. Raises DataLost for
+        truncated, recreated or deleted topics and for deleted records if failOnDataLoss is true. Else logs the loss.
         """
         self._check_deleted(begin, heads)
         replaced = self.check_recreated(cluster, before)
@@ -74,7 +74,10 @@ class LogChanges:
         return starts
 
     def check_recreated(self, cluster: SourceCluster, before: TopicIds) -> set[str]:
-        """Return the recreated topics: their ids differ from ``before``. Raises DataLost if failOnDataLoss is true."""
+        """Return the topics that were recreated: their ids differ from ``before``.
+
+        Raises DataLost for a recreated topic if failOnDataLoss is true.
+        """
         topics = recreated_topics(before, hex_ids(cluster.topic_ids(before)))
         if not topics:
             return topics

@@ -38,7 +38,7 @@ from kohort.spark.values.row_builders import RowBuilder
 log = logging.getLogger(__name__)
 
 OnRevoked = Callable[[Collection[TopicPartition]], None]
-"""Callback for revoked partitions; it can still commit their offsets."""
+"""Callback that can commit the offsets of partitions before they are revoked."""
 _CLOSE_MS: Final = 5_000
 
 
@@ -47,7 +47,7 @@ class GroupMembership(Protocol):
     def assigned(self) -> set[TopicPartition]: ...
 
     def poll(self, wait_ms: int, on_revoked: OnRevoked) -> set[TopicPartition]:
-        """Poll the group and continue a rebalance. Wait up to ``wait_ms`` if no partition is assigned.
+        """Poll the consumer for up to ``wait_ms``, so that a rebalance can continue.
 
         Returns the newly assigned partitions.
         """
@@ -66,8 +66,7 @@ class DriverMembership:
 
         from kohort.aio.consuming.consumer import Consumer
 
-        # A cooperative assignor or protocol keeps owned partitions in a rebalance, so that micro-batches continue
-        # (KIP-429, KIP-848).
+        # In a cooperative rebalance, members keep partitions and micro-batches continue (KIP-429, KIP-848).
         assigns = options.client.get("group.protocol") != "consumer"
         settings: dict[str, Any] = {
             "client.id": "kohort-spark",
@@ -101,7 +100,7 @@ class DriverMembership:
     def close(self) -> None:
         self._consumer.close(timeout_ms=_CLOSE_MS)
 
-    # Rebalance callbacks of the consumer, which poll() calls
+    # Rebalance callbacks, which the consumer calls in poll()
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
         self._consumer.pause(partitions)
@@ -143,7 +142,7 @@ class MemberStreamReader(KohortStreamReader):
         self._joined: GroupMembership | None = None
         self._query = (
             uuid.uuid4().int >> 75
-        )  # a number of 53 bits, which JSON parsers with double-precision numbers keep exact
+        )  # 53 bits: JSON parsers with double-precision numbers keep such a number exact
         self._active: set[TopicPartition] = set()
         self._redelivered_below: PartitionOffsets = {}
         self._committed_marks: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -156,7 +155,7 @@ class MemberStreamReader(KohortStreamReader):
         return self._joined
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return an empty offset map. A later micro-batch adds each partition at its committed offset."""
+        """Return no offsets. A later micro-batch adds each assigned partition at its committed offset."""
         return group_commits.with_query(self._query, {})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
@@ -194,15 +193,15 @@ class MemberStreamReader(KohortStreamReader):
         wanted = selected_partitions(self._cluster, self._options, absent_ok=True)
         return self._cluster.latest(wanted & begin.keys())
 
-    # Methods for partitions that a rebalance adds to or removes from the query
+    # Methods for newly assigned and revoked partitions
 
     def _enter(
         self, fresh: Iterable[TopicPartition], done: PartitionOffsets
     ) -> tuple[PartitionOffsets, PartitionOffsets]:
-        """Return start offsets of newly assigned partitions in two dicts: equal to the checkpoint, and not in it.
+        """Divide newly assigned partitions into two dicts of start offsets: continued partitions and new partitions.
 
-        If the start offset of a partition differs from its offset in the checkpoint, the partition is in neither dict.
-        The next micro-batch omits the partition.
+        A continued partition starts at its offset in the checkpoint. A new partition is not in the checkpoint. If the
+        start offset differs from the checkpoint, the partition is in neither dict: the next micro-batch omits it.
         """
         starts = self._starts(sorted(fresh), done)
         for tp, found in starts.items():

@@ -82,7 +82,10 @@ def _read_range(
 
 
 def rows_between(batch: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
-    """Return the rows with offsets in [start, end). Offsets ascend within a batch and may have gaps."""
+    """Return the rows with offsets in [start, end).
+
+    Offsets ascend within a batch and may have gaps.
+    """
     low, high = batch.column("offset").to_numpy().searchsorted([start, end])
     return batch if high - low == batch.num_rows else batch.slice(low, high - low)
 
@@ -123,7 +126,10 @@ class KohortBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark has 
         return [ReadTask(r) for r in plan] or [ReadTask([])]
 
     def _check_ends(self, cluster: SourceCluster, end: PartitionOffsets) -> None:
-        """Raise ConfigError for an offset in endingOffsets after the log end: a task would wait for records there."""
+        """Check that no offset in endingOffsets is after the log end, where a task would wait for records.
+
+        Raises ConfigError for such an offset. With failOnDataLoss=false, replaces the offset by the log end offset.
+        """
         if not isinstance(self._options.batch_end, dict):
             return
         heads = cluster.latest(end)

@@ -93,7 +93,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return the default read limit. Spark passes it to ``latestOffset``, except for Trigger.Once."""
+        """Return the limit of a micro-batch. Spark passes it to ``latestOffset``, except for Trigger.Once."""
         rows, size = self._options.max_offsets_per_trigger, self._options.max_bytes_per_trigger
         if rows is not None or self._options.min_offsets_per_trigger is not None:
             return ReadMaxRows(rows or 2**62)
@@ -113,7 +113,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
             end = heads
         else:
             end = self._limits.end(self._cluster, begin, heads, finite=self._available_now)
-        # Without a new end offset, a partition ends at its start offset: the micro-batch reads none of its records.
+        # Without a new end offset, a partition ends where it starts: the micro-batch reads none of its records.
         ends = {tp: max(offset, end.get(tp, offset)) for tp, offset in begin.items()}
         self._planned_end = log_changes.with_ids(as_json(ends), log_changes.ids_of(start) | self._ids_now(ends))
         return self._planned_end
@@ -143,7 +143,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return self._heads
 
     def _warn_if_nothing_to_read(self, target: PartitionOffsets) -> None:
-        """Warn if a new query starts at the end of its topics, and so skips all records that they contain."""
+        """Warn if a new query starts at the log end offsets and so reads none of the existing records."""
         starts, self._started_at_latest = self._started_at_latest, {}
         if not starts or any(starts.get(tp) != head for tp, head in target.items()):
             return
@@ -162,7 +162,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
 
     def _read_heads(self, begin: PartitionOffsets) -> PartitionOffsets:
         cluster = self._cluster
-        # Accept missing topics: LogChanges applies failOnDataLoss to topics deleted after the query read them.
+        # Accept missing topics: if a topic is deleted during the query, LogChanges applies failOnDataLoss.
         return cluster.latest(selected_partitions(cluster, self._options, absent_ok=bool(begin)))
 
     def _starts_of_new(self, begin: PartitionOffsets, heads: PartitionOffsets) -> PartitionOffsets:
@@ -192,7 +192,8 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return self._cluster.earliest(partitions) if partitions else {}
 
     def _without_recreated(self, upto: PartitionOffsets, end: Mapping[str, Any]) -> PartitionOffsets:
-        """Return the end offsets of a repeated micro-batch. Omit topics that were recreated after it was planned.
+        """Return the end offsets of a repeated micro-batch without topics that were recreated after it was planned.
+
         The next micro-batch reads these topics from their beginning. Raises DataLost if failOnDataLoss is true.
         """
         if not log_changes.ids_of(end):

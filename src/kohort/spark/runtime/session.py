@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 HIDDEN_OPTIONS: Final = "(?i)url|password|secret|token|jaas|passphrase|ssl[.]key[.]pem|keystore[.]key"
-"""Pattern of option names whose values Spark hides in plans: Spark's default pattern, plus secrets of Kafka options."""
+"""Regular expression for options whose values Spark hides in query plans: Spark's default, plus Kafka secrets."""
 SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -24,14 +24,14 @@ SETTINGS: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.streaming.metricsEnabled": "false",
-    # Rename checkpoint files directly: 39 instead of 108 ms per micro-batch on a local disk.
+    # Rename checkpoint files directly: a micro-batch takes 39 instead of 108 ms on a local disk.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
     "spark.sql.redaction.options.regex": HIDDEN_OPTIONS,
 }
-"""Default Spark settings of a local session. 4 shuffle partitions fit two to four cores."""
+"""Default Spark settings of a local session. Four shuffle partitions suit two to four cores."""
 
 SHORT_RUN: Final = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
@@ -39,7 +39,7 @@ _TASK_LOGGERS: Final = (
     *("executor.Executor", "scheduler.TaskSetManager", "sql.execution.datasources.FileFormatWriter"),
     *("sql.execution.datasources.v2", "util.Utils"),
 )
-"""Loggers to silence: they log a long stack trace of each failed attempt. The error is raised anyway."""
+"""Loggers that print a long stack trace for each failed attempt. They are silenced, since the error is also raised."""
 QUIET_LOGS: Final = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -67,7 +67,7 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 def session(
     app_name: str = "kohort", *, master: str = "local[*,3]", conf: Mapping[str, str] | None = None, quiet: bool = True
 ) -> SparkSession:
-    """Return a session for ``format("kohort")``; like ``getOrCreate``, it reuses an active session.
+    """Return a Spark session with ``format("kohort")``. Reuse an active session, as ``getOrCreate`` does.
 
     ``master``: ``local[*,3]`` allows three attempts of a task, ``local[*]`` only one. ``conf``: further Spark settings.
     ``quiet``: True if Spark logs only errors, and Java omits its warning about a module for MLlib. Raises
@@ -95,7 +95,7 @@ def session(
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    # Register here: Spark itself looks up data sources in a process that may start too late on a busy machine.
+    # Register the source here: Spark's own lookup starts a process, which may be too slow on a busy machine.
     spark.dataSource.register(KohortDataSource)
     return spark
 

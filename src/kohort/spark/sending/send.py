@@ -43,7 +43,7 @@ def delivery_headers(origin: Origin, first_row: int, rows: int) -> list[tuple[st
 
 
 def add_headers(own: pa.Array | None, rows: int, more: Sequence[tuple[str, pa.Array]]) -> pa.Array:
-    """Append headers to the headers ``own`` of each record. ``more``: pairs of header name and value for each row."""
+    """Append headers to each record, after its own headers. ``more``: pairs of header name and value for each row."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -58,8 +58,8 @@ def add_headers(own: pa.Array | None, rows: int, more: Sequence[tuple[str, pa.Ar
         names.insert(0, flat.field(0).cast(pa.string()))
         values.insert(0, flat.field(1).cast(pa.binary()))
         taken = len(flat)
-    # In the result, the own headers of each record precede its new headers. The input has the own headers of all
-    # records, then the first new header of all records, then the second, and so on.
+    # Order of the result: for each record, its own headers and then the new headers.
+    # Order of the input: own headers of all records, then the first new header of all records, and so on.
     starts = np.concatenate(([0], np.cumsum(counts + len(more))))
     order = np.empty(starts[-1], np.int64)
     is_new = np.zeros(starts[-1], bool)
@@ -76,13 +76,16 @@ def add_headers(own: pa.Array | None, rows: int, more: Sequence[tuple[str, pa.Ar
 
 
 _MAX_PENDING_DELIVERIES: Final = 256
-"""Maximum number of unacknowledged deliveries before a task waits; the producer's buffer limits the memory."""
+"""Maximum number of unacknowledged deliveries of a task. A task with more deliveries waits."""
 
 _producers: dict[tuple[int, tuple[tuple[str, Any], ...]], Producer] = {}
 
 
 def shared_producer(settings: Mapping[str, Any]) -> Producer:
-    """Return the producer for these settings. All tasks in this process share it: Spark reuses and forks workers."""
+    """Return the producer for these settings. All tasks in this process share it.
+
+    Spark reuses worker processes, and forks them: a forked process gets its own producer.
+    """
     key = (os.getpid(), tuple(sorted(settings.items())))
     if key not in _producers:
         from kohort.aio.producing.producer import Producer
@@ -95,7 +98,7 @@ def drop_producer(settings: Mapping[str, Any]) -> None:
     """Close a failed producer. The next task creates a new producer, with a new producer id."""
     producer = _producers.pop((os.getpid(), tuple(sorted(settings.items()))), None)
     if producer is not None:
-        with suppress(KohortError):  # the error being handled already reports the undelivered records
+        with suppress(KohortError):  # the current error already reports the undelivered records
             producer.close(timeout_ms=0)
 
 
@@ -109,7 +112,7 @@ class RowSender:
         self.rows = 0
 
     def send(self, topic: str, batch: pa.RecordBatch) -> None:
-        """Send rows with any of the columns key, value, headers, partition. Also raises errors of rows sent earlier."""
+        """Send rows with any of the columns key, value, headers, partition. Also raise errors of earlier rows."""
         self.rows += batch.num_rows
         self._pending += self._producer.send_arrow(topic, batch)
         if len(self._pending) > _MAX_PENDING_DELIVERIES:
@@ -132,7 +135,7 @@ class RowSender:
 
 
 def send_by_topic(sender: RowSender, batch: pa.RecordBatch, topic: str) -> None:
-    """Send rows to ``topic``; if ``topic`` is "", to the topic in each row. Raises UsageError for NULL topics."""
+    """Send rows to ``topic`` or, if it is "", to the topic in each row. Raises UsageError for a NULL topic."""
     if topic:
         sender.send(topic, batch)
         return
@@ -147,7 +150,7 @@ def send_by_topic(sender: RowSender, batch: pa.RecordBatch, topic: str) -> None:
 
 
 def send_rows(batches: Iterable[pa.RecordBatch], settings: Mapping[str, Any], make: type[RowSender] = RowSender) -> int:
-    """Send rows with the columns topic, key, value and headers; return the number of acknowledged rows.
+    """Send rows with the columns topic, key, value and headers. Return the number of acknowledged rows.
 
     Raises an error if a row is not acknowledged.
     """
@@ -166,7 +169,10 @@ ERROR: Final = "kohort-error."
 LEFT_OUT: Final = f"{ERROR}left-out"
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 _MAX_PENDING_BATCHES: Final = 8
-"""Maximum number of unacknowledged Arrow batches in memory. A batch rejected as too large is sent again in halves."""
+"""Maximum number of unacknowledged Arrow batches of a task.
+
+The batches stay in memory, since a batch that is too large is sent again in halves.
+"""
 
 
 class LetterSender(RowSender):
@@ -191,7 +197,8 @@ class LetterSender(RowSender):
     def _acknowledge(self, topic: str, batch: pa.RecordBatch, deliveries: list[Delivery]) -> None:
         """Wait until the brokers acknowledge a batch.
 
-        A batch that is too large is resent in halves, a single dead letter that is too large without its value.
+        A batch that is too large is resent in halves. A single dead letter that is too large is resent without its
+        value.
         """
         try:
             self._wait_for(deliveries)
@@ -206,7 +213,10 @@ class LetterSender(RowSender):
             self._send_smaller(topic, batch)
 
     def _send_smaller(self, topic: str, letter: pa.RecordBatch) -> None:
-        """Send a dead letter without its value or, if too large, also without key and headers. Raises ApiError."""
+        """Send a dead letter without its value. If it is still too large, also omit key and headers.
+
+        Raises ApiError.
+        """
         without_value, without_record = smaller_letters(letter)
         try:
             self._wait_for(self._producer.send_arrow(topic, without_value))
@@ -217,7 +227,7 @@ class LetterSender(RowSender):
 
 
 def smaller_letters(letter: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield two smaller forms of a dead letter: one without value, then one without value, key and source headers."""
+    """Yield two smaller forms of a dead letter: without value, then also without key and source headers."""
     import pyarrow as pa
 
     key, value, headers = (letter.column(name) for name in ("key", "value", "headers"))

@@ -32,7 +32,10 @@ NOT_SENT: Final = ("offset", "timestamp", "timestampType", "redelivered")
 
 
 def check_sink_schema(fields: Sequence[tuple[str, str]], options: SinkOptions) -> tuple[str, ...]:
-    """Return the DataFrame's columns that the sink sends. Raises ConfigError for an unknown column or a wrong type."""
+    """Return the columns of a DataFrame that the sink sends.
+
+    Raises ConfigError for an unknown column or a wrong type.
+    """
     fields = [(name, kind) for name, kind in fields if name not in NOT_SENT]
     for name, kind in fields:
         if name not in SINK_TYPES:

@@ -26,15 +26,16 @@ from kohort.errors import ConfigError
 from kohort.extras import needs
 
 Reader = Callable[[bytes], tuple[Any, int]]
-"""Function that reads one Avro value at the start of the given bytes. It returns the value and its length in bytes.
-Raises AvroError.
+"""Function that reads one Avro value at the start of the given bytes.
+
+It returns the value and its length in bytes. It raises AvroError.
 """
 
 DEPTH_MOST: Final = 64
 _DECIMAL_BYTES_MOST: Final = 64
-"""Maximum size of an Avro decimal in bytes: four times Spark's largest decimal. Conversion takes quadratic time."""
+"""Maximum size of an Avro decimal in bytes. The conversion of larger decimals takes too long (quadratic time)."""
 _EXACT: Final = Context(prec=160)
-"""Decimal context with enough digits for _DECIMAL_BYTES_MOST, so that nothing is rounded."""
+"""Decimal context that is precise enough for _DECIMAL_BYTES_MOST bytes, so that nothing is rounded."""
 _PRIMITIVES: Final = frozenset(("null", "boolean", "int", "long", "float", "double", "bytes", "string"))
 _NAMED: Final = ("record", "error", "enum", "fixed")
 _LOGICAL: Final = {
@@ -48,8 +49,10 @@ _LOGICAL: Final = {
     ("string", "uuid"): "kohort-uuid",
     ("fixed", "uuid"): "kohort-uuid",
 }
-"""Supported logical types, and the fastavro reader for each: fastavro's own, or one that this module registers.
-For other logical types the underlying type is read, as the specification requires.
+"""Supported logical types, and the name of the fastavro reader for each.
+
+fastavro has some of these readers; this module registers the others. Other logical types are read as their underlying
+type, as the specification requires.
 """
 
 
@@ -59,9 +62,10 @@ class AvroError(ValueError):
 
 @lru_cache(maxsize=64)
 def compile_schema(text: str) -> Reader:
-    """Compile an Avro schema (JSON) into a reader of values. Raises MissingExtra if fastavro is not installed.
+    """Compile an Avro schema (JSON) into a function that reads values.
 
     Raises ConfigError for an invalid schema, and for arrays whose items take no bytes: their length is unbounded.
+    Raises MissingExtra if fastavro is not installed.
     """
     with needs("pipeline", "value.format=avro"):
         import fastavro

@@ -23,7 +23,7 @@ TYPES: Final = {
     "redelivered": "boolean",
 }
 REDELIVERED: Final = "redelivered"
-"""Boolean column for possible redeliveries; computed only if the read schema has the column."""
+"""Boolean column: true if the record may have been delivered before. Computed only if the read schema has it."""
 _DECODED_NAME: Final = {"timestampType": "timestamp_type"}
 
 

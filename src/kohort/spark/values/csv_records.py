@@ -58,7 +58,7 @@ class CsvReader:
         return Decoded(pieces, problems)
 
     def read(self, value: bytes) -> list[Any]:
-        """Decode one CSV value into column values. Raises ValueError unless it is one record of the schema."""
+        """Decode a CSV value into one value for each column. Raises ValueError if it does not match the schema."""
         try:
             text = value.decode()
         except UnicodeDecodeError as error:
@@ -78,7 +78,10 @@ class CsvReader:
         return row
 
     def _fields(self, text: str) -> list[tuple[str, bool]]:
-        """Split a CSV record into pairs: a field, and True if the field was quoted. Raises ValueError."""
+        """Split a CSV record into fields. Return pairs: a field, and True if the field was quoted.
+
+        Raises ValueError.
+        """
         doubled = self._split(text, self._doubled, lambda inside: inside.replace('""', '"'))
         if '\\"' not in text:
             return self._checked(doubled, text)
@@ -109,7 +112,7 @@ class CsvReader:
         return None
 
     def _plain(self, values: pa.Array) -> tuple[list[pa.Array], Any]:
-        """Convert all CSV records without quotes and line ends in one pass over the Arrow column.
+        """Convert the CSV records without quotes and line ends, in one pass over the Arrow column.
 
         Returns the columns, and the indexes of the rows that this method cannot convert.
         """

@@ -35,7 +35,7 @@ SESSION_ZONE: Final = "spark.sql.session.timeZone"
 
 
 def session_zone() -> tzinfo:
-    """Return the time zone of the task's Spark session. If it is not set, return the local time zone, as Spark does."""
+    """Return the time zone of the task's Spark session. Without one, return the local time zone, as Spark does."""
     from pyspark import TaskContext
 
     task = TaskContext.get()
@@ -130,7 +130,7 @@ class BadRecords:
 ERROR: Final = "_error"
 NO_VALUE: Final = "the record has no value"
 RECORD_COLUMNS: Final = {f"_{name}": name for name in TYPES}
-"""Names of the columns key, offset, ... of a record beside the columns of its decoded value, such as ``_key``."""
+"""Names of a record's columns beside the columns of its decoded value, such as ``_key`` for the key."""
 
 
 class RecordRowBuilder:
@@ -184,7 +184,7 @@ class ValueRowBuilder:
 
 
 RowBuilder = RecordRowBuilder | ValueRowBuilder
-"""Builder that converts the client's Arrow batches into rows for Spark. Picklable."""
+"""Builder that converts the client's Arrow batches into rows for Spark. It is picklable."""
 
 
 def row_builder_of(schema: Any, options: SourceOptions) -> RowBuilder:

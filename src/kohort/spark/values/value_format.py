@@ -51,7 +51,10 @@ class ValueFormat:
             check_types(kind, schema)
 
     def decode(self, values: pa.Array, zone: tzinfo = UTC) -> Decoded:
-        """Decode a binary column. A NULL becomes a row of NULLs. ``zone``: default time zone of timestamps."""
+        """Decode a binary column into the columns of the schema. A NULL becomes a row of NULLs.
+
+        ``zone``: time zone of timestamps without a time zone.
+        """
         if self.kind == "avro":
             return self._decode_avro(values.to_pylist())
         if self.kind == "json":
@@ -73,7 +76,7 @@ class ValueFormat:
             return Decoded(self._avro_columns(rows), problems)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             pass
-        for row, one in enumerate(rows):  # find the rows whose value is out of range for the column's type
+        for row, one in enumerate(rows):  # find rows with a value out of range for the column's type
             try:
                 self._avro_columns([one])
             except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
@@ -88,7 +91,7 @@ class ValueFormat:
             if "timestamp" in str(field.type):
                 column = [_with_milliseconds(value, field.type) for value in column]
             columns.append(pa.array(column, field.type))
-            columns[-1].validate(full=True)  # validate() rejects bytes in a text column that are not UTF-8
+            columns[-1].validate(full=True)  # reject text that is not UTF-8
         return columns
 
 

@@ -56,7 +56,7 @@ class BatchRunner:
                 self.error = error
                 raise
             if self.entries and self.entries[-1].batch == batch:
-                self.entries.pop()  # Spark repeated a micro-batch in this run: replace its entry
+                self.entries.pop()  # Spark repeated this micro-batch: replace its ledger entry
             self.entries.append(entry)
             if not entry.stateful:
                 self._on_entry(entry)
@@ -79,9 +79,9 @@ class BatchRunner:
             self._complete.notify_all()
 
     def end(self, timeout_s: float) -> None:
-        """Reject new micro-batches. Wait up to ``timeout_s`` until Spark records the current micro-batch as complete.
+        """Reject further micro-batches. Wait until Spark records the current micro-batch as complete.
 
-        If Spark does not record it in time, the next run repeats the micro-batch.
+        If Spark does not record it within ``timeout_s``, the next run repeats the micro-batch.
         """
         self._stopping = True
         with self._batch_lock:
@@ -121,7 +121,7 @@ class BatchRunner:
             self._set_aside(judged, verdicts, entry)
             passed = judged.where(f"{FAILED} is null").drop(FAILED, SOURCE)
             if any(s.counts for s in pipeline.sinks):
-                # Output rows are aggregates. Their column ``counts`` must add up to the number of decoded source rows.
+                # Output rows are aggregates. The sum of ``counts`` must equal the number of decoded source rows.
                 entry.stepped = entry.passed = entry.rows_in.without(entry.undecoded)
                 entry.marked = False
             entry.sinks = {sink.name: self._write(sink, passed, entry) for sink in pipeline.sinks}

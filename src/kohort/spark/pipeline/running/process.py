@@ -119,7 +119,7 @@ class StopRequest:
 
 @contextmanager
 def exit_on_signal(code: int) -> Iterator[Callable[[], None]]:
-    """End this process, and Spark with it, if SIGINT or SIGTERM arrives in the ``with`` block.
+    """End this process and Spark if SIGINT or SIGTERM arrives in the ``with`` block.
 
     Yields a function that sets the signal handlers again: pyspark replaces the handlers when a session starts.
     """

@@ -33,7 +33,7 @@ class ProgressEvents(StreamingQueryListener):  # type: ignore[misc]  # pyspark h
             return
         try:
             self._done(event.progress)
-        except Exception:  # Spark would ignore an error raised by the listener
+        except Exception:  # Spark ignores the errors of listeners
             log.exception("the progress event of micro-batch %s could not be processed", event.progress.batchId)
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name

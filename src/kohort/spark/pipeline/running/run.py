@@ -73,9 +73,12 @@ class RunReport:
 STARTS_MOST: Final = 4
 POLL_S: Final = 1.0
 LAST_EVENT_S: Final = 60.0
-"""Maximum wait for the progress event of a complete micro-batch, in seconds. Spark usually sends it within some ms."""
+"""Maximum wait in seconds for Spark's progress event of a micro-batch. It usually arrives within milliseconds."""
 WORKER_TOO_SLOW: Final = "Python worker failed to connect back"
-"""Spark's error if the Python process of a source takes over ten seconds to start. No option changes this limit."""
+"""Part of Spark's error message if a Python process of Spark takes more than ten seconds to start.
+
+No option changes this limit.
+"""
 
 
 class PipelineRun:
@@ -95,7 +98,7 @@ class PipelineRun:
         owner = claim(pipeline)
         self._runner = (StatefulRunner if pipeline.stateful else BatchRunner)(pipeline, self._store, on_entry)
         if self._runner.has_types and not any(step.kind in ("python", "function") for step in pipeline.steps):
-            # check the column types of the sinks before the run, without calling Python steps before rows arrive
+            # Check column types before the run. The check runs the steps, so it is omitted for Python steps.
             self._runner.check_types(dry_run_frame(pipeline, spark))
         for source in pipeline.tables:
             self._read_table(source).createOrReplaceTempView(source.name)
@@ -144,7 +147,7 @@ class PipelineRun:
     def _stop(self, query: StreamingQuery) -> None:
         if query.isActive:
             self._runner.end(LAST_EVENT_S)
-            with suppress(Exception):  # a micro-batch that began after the stop request has written nothing
+            with suppress(Exception):  # stopping interrupts at most a micro-batch that has written nothing
                 query.stop()
             if self._runner.error is not None:
                 raise without_stack_trace(self._runner.error) from None
@@ -168,7 +171,7 @@ class PipelineRun:
         return report
 
     def _read_table(self, source: Source) -> DataFrame:
-        """Read a table source up to the current log end offsets, which the run commits when it finishes."""
+        """Read a table source up to the current log end offsets. The run commits these offsets when it finishes."""
         with source_cluster(source) as (cluster, partitions):
             upto = as_json(cluster.latest(partitions))
         given = table_options(source) | {"endingOffsets": json.dumps(upto)}
@@ -209,9 +212,9 @@ class PipelineRun:
 
 
 def claim(pipeline: Pipeline) -> PipelineOwner:
-    """Claim checkpoint, groups and output folders for a pipeline, and create its topics. Does not need Spark.
+    """Claim the checkpoint, groups and output folders of a pipeline, and create its topics.
 
-    Raises KohortError if the checkpoint, a group or a folder belongs to another pipeline.
+    Does not need Spark. Raises KohortError if the checkpoint, a group or a folder belongs to another pipeline.
     """
     owner = claim_checkpoint(pipeline)
     check_groups(pipeline, owner)
@@ -228,7 +231,7 @@ def run_pipeline(
     every: str = "",
     locked: bool = False,
 ) -> RunReport:
-    """Run a pipeline up to the log end offsets (``once``), or until Ctrl-C; return its row counts and its lag.
+    """Run a pipeline up to the log end offsets (``once``), or until Ctrl-C. Return its row counts and its lag.
 
     ``on_entry``: called after each micro-batch. ``every``: trigger interval of a continuous run, if the pipeline's own
     trigger is available-now. ``locked``: True if the caller has locked the pipeline (``exclusive_run``). Raises

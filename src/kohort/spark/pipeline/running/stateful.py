@@ -36,7 +36,7 @@ _STATE_NAMES: Final = {"symmetricHashJoin": "join", "stateStoreSave": "windows",
 
 
 def stream_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame:
-    """Return a stream of a source's decodable rows, with the source's watermark. Spark's metrics count the rows."""
+    """Return a stream of a source's decodable rows, with its watermark. Spark's metrics count the rows."""
     reader = spark.readStream.format("kohort").options(**stream_options(source, owner_of(pipeline)))
     keeps = any(r.otherwise == "quarantine" for r in pipeline.rules)
     if source.decode.format == "raw":
@@ -93,7 +93,7 @@ class StatefulRunner(BatchRunner):
     """
 
     def _run(self, raw: DataFrame, batch: int) -> Entry:
-        # Persist the rows: running the plan a second time would change the state in Spark a second time.
+        # Persist the rows: a second run of the plan would update Spark's state again.
         judged = frames.judge(raw, self._pipeline.rules).persist()
         entry = Entry(batch, marked=False, stateful=True)
         try:
@@ -136,7 +136,7 @@ class StatefulRunner(BatchRunner):
             if name in with_counts:
                 rows = ledger.stands_for.get(name, 0)
                 ledger.problems.append(f"sink {name} counts {rows:,} rows, {-held:,} more than were read")
-            else:  # a step before the window converts one source row into several, so the row counts cannot be compared
+            else:  # a step may return several rows for one source row, so the counts cannot be compared
                 del ledger.held[name]
                 ledger.stands_for.pop(name, None)
                 ledger.waited.pop(name, None)
@@ -144,9 +144,10 @@ class StatefulRunner(BatchRunner):
 
 
 def counting_column(pipeline: Pipeline) -> str:
-    """Return the column in which the last step, a window, counts source rows; "" if no column has the exact number.
+    """Return the output column with the exact number of source rows; "" if no column has this number.
 
-    Overlapping windows count a row several times. If a rule drops rows, the sink lacks these rows.
+    Only a window with ``count(*)`` as the last step has such a column. Overlapping windows count a row several times.
+    If a rule drops rows, the sink lacks these rows.
     """
     windows = [step.window for step in pipeline.steps if step.window is not None]
     last = pipeline.steps[-1].window if pipeline.steps else None
@@ -165,7 +166,7 @@ def add_progress(pipeline: Pipeline, entry: Entry, progress: Any) -> None:
             entry.rows_in += Count(found[_ROWS])
             entry.undecoded += Count(found[_BAD])
             entry.redelivered += found[_AGAIN]
-            # the decoding tasks have already sent these dead letters: otherwise the micro-batch would have failed
+            # the tasks have sent these dead letters: otherwise the micro-batch would have failed
             entry.dead_letters += found[_BAD]
     entry.late = sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
     for operator in progress.stateOperators:
@@ -174,7 +175,7 @@ def add_progress(pipeline: Pipeline, entry: Entry, progress: Any) -> None:
 
 
 def check_dead_letters(pipeline: Pipeline) -> None:
-    """Raise KohortError for a quarantine rule after an aggregation: aggregated rows have no source record."""
+    """Raise KohortError for a quarantine rule in a pipeline with windows: aggregated rows have no source record."""
     windows = [s for s in pipeline.steps if s.kind == "window"]
     rules = [r for r in pipeline.rules if r.otherwise == "quarantine"]
     if windows and rules:

@@ -26,7 +26,7 @@ def send_undecoded(rows: DataFrame, pipeline: Pipeline, batch: int) -> int:
 
 
 def send_quarantined(rows: DataFrame, pipeline: Pipeline, batch: int, verdicts: Sequence[str]) -> int:
-    """Send the rows whose ``_failed`` is in ``verdicts`` as dead letters. Return the number of acknowledged letters."""
+    """Send rows with these values of ``_failed`` as dead letters. Return the number of acknowledged letters."""
     letters = _letters_of(pipeline)
     names, reasons = f.lit(None).cast("string"), f.lit(None).cast("string")
     for verdict in verdicts:
@@ -39,7 +39,7 @@ def send_quarantined(rows: DataFrame, pipeline: Pipeline, batch: int, verdicts: 
 
 
 def quarantines(verdict: str, rules: Sequence[RowRule]) -> bool:
-    """True if one of the failed rules sends the row to the dead letters; False if all are ``drop`` rules."""
+    """True if one of the failed rules is a quarantine rule; False if all are ``drop`` rules."""
     return any(r.otherwise == "quarantine" for r in failed_rules(verdict, rules))
 
 

@@ -31,7 +31,7 @@ def claim_sink(pipeline: Pipeline, sink: FolderOutput) -> ParquetFolder:
 
 
 def claim_summary(pipeline: Pipeline, summary: Summary) -> ParquetFolder:
-    """Claim the folder of a summary for a pipeline, and remove the summary that a previous checkpoint wrote.
+    """Claim the folder of a summary for a pipeline. Remove the summary that a previous checkpoint wrote.
 
     Raises SinkRefused if the folder has files of another owner.
     """
@@ -68,7 +68,7 @@ def owned_files(pipeline: Pipeline, output: FolderOutput) -> OwnedFiles:
 
 
 def owners_around(path: Path) -> Iterator[tuple[Path, PipelineOwner]]:
-    """Yield a pair (folder, owner) for each owner file in ``path``, in its parent folders and in its subfolders."""
+    """Yield (folder, owner) for each owner file in ``path``, in its parent folders and in its subfolders."""
     whole = path.absolute()
     marks = [found for parent in whole.resolve().parents for found in parent.glob(f"{_MARK}*")]
     for mark in (*marks, *sorted(path.rglob(f"{_MARK}*"))):
@@ -82,9 +82,9 @@ def _owners_of(folder: ParquetFolder) -> set[PipelineOwner]:
 
 
 def _owned_ids(folder: ParquetFolder) -> set[str]:
-    """Return this pipeline's owner ids of the folder: the checkpoint's current id, and its ids before resets."""
+    """Return the owner ids that this pipeline has used in the folder: the current id, and the ids before resets."""
     mine = folder.owner
-    # An equal checkpoint path may belong to another group member, which runs in a container with its own volume.
+    # Another group member may have the same checkpoint path, in a container with its own volume.
     return {
         owner.id
         for owner in _owners_of(folder)

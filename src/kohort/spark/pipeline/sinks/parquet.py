@@ -33,7 +33,10 @@ class KnownType(NamedTuple):
 
 class FolderTypes:
     def __init__(self, sink: str, partition_by: tuple[str, ...], folder: ParquetFolder) -> None:
-        """Read column types from a folder's files. Raises SinkRefused if subfolders do not match ``partition_by``."""
+        """Read the column types from the files of a folder.
+
+        Raises SinkRefused if the subfolders do not match ``partition_by``.
+        """
         self._sink = sink
         self._partition_by = partition_by
         self._folder = folder.path
@@ -48,7 +51,10 @@ class FolderTypes:
         return bool(self._known)
 
     def casts(self, schema: StructType) -> dict[str, str]:
-        """Return the columns to widen: name to SQL type in the files. Raises SinkRefused for other changes of type."""
+        """Return the columns to widen, as a dict from name to SQL type in the files.
+
+        Raises SinkRefused for other changes of type.
+        """
         found = {}
         for field in schema.fields:
             known = self._known.get(field.name.lower())
@@ -64,7 +70,10 @@ class FolderTypes:
         return found
 
     def cast_to_folder(self, rows: DataFrame) -> DataFrame:
-        """Cast rows to the column types in the folder, and remember the types of new columns. Raises SinkRefused."""
+        """Cast rows to the column types of the folder. Raises SinkRefused for a type that cannot be widened.
+
+        Remembers the types of new columns for later rows.
+        """
         casts = self.casts(rows.schema)
         if casts:
             rows = rows.withColumns({name: rows[f"`{name}`"].cast(kind) for name, kind in casts.items()})
@@ -99,7 +108,7 @@ def schema_of(path: Path) -> StructType:
 
 
 def is_same_type(one: Any, other: Any) -> bool:
-    """True if two Spark types are equal, ignoring nullability and fields that only one of two structs has."""
+    """True if two Spark types are equal. Ignores nullability, and fields that only one of two structs has."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(one, StructType) and isinstance(other, StructType):
@@ -113,7 +122,7 @@ def is_same_type(one: Any, other: Any) -> bool:
 
 
 def widens(narrow: Any, wide: Any) -> bool:
-    """True if a cast from ``narrow`` to ``wide`` is lossless: to a longer integer, double, or more decimal digits."""
+    """True if a cast from ``narrow`` to ``wide`` loses nothing, such as int to bigint or float to double."""
     from pyspark.sql.types import DecimalType
 
     if isinstance(narrow, DecimalType) and isinstance(wide, DecimalType):

@@ -52,9 +52,9 @@ def by_schema(files: Sequence[DataFile]) -> list[list[DataFile]]:
 
 
 def merge_files(files: Sequence[Path], target: Path) -> None:
-    """Write the rows of Parquet files with equal schemas to ``target``, in the order of ``files``; fsync the target.
+    """Write the rows of ``files`` to the Parquet file ``target``, and fsync it.
 
-    The target keeps Spark's metadata.
+    The files have equal schemas. Their rows keep the order of ``files``. The target keeps Spark's metadata.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -87,7 +87,7 @@ def _compression(file: Path) -> str:
 
 
 LARGE_BYTES: Final = 128 * 1024 * 1024
-"""Approximate maximum size of a merged file in bytes. Readers split larger files anyway."""
+"""Approximate maximum size of a merged file in bytes. Readers would split larger files."""
 
 _OF_BATCH: Final = re.compile(r"batch-(\d+)-\d+-([0-9a-f]{8})\.parquet")
 _MERGED: Final = re.compile(r"compact-(\d+)-(\d+)-[0-9a-f]{8}-([0-9a-f]{8})\.parquet")
@@ -157,7 +157,7 @@ class ParquetFolder:
                 folder.rmdir()
 
     def begin(self, batch: int) -> None:
-        """Remove the files of this micro-batch and of later micro-batches, which Spark will repeat.
+        """Remove the files of this micro-batch and of later micro-batches. Spark will repeat these micro-batches.
 
         Lists the folder only at the first micro-batch of a run and at a repeated micro-batch. Raises SinkRefused if a
         merged file has rows of these micro-batches.
@@ -181,7 +181,7 @@ class ParquetFolder:
         return list(self.publishing(batch))
 
     def publishing(self, batch: int) -> Iterator[Path]:
-        """Rename the staged files. Yields each renamed file, so that a test can stop between two files."""
+        """Rename the staged files. Yield each renamed file, so that a test can stop between two files."""
         staged = sorted(p for p in self.staging.rglob("*.parquet") if not p.name.startswith((".", "_")))
         for number, source in enumerate(staged):
             folder = self.path / source.parent.relative_to(self.staging)
@@ -214,7 +214,7 @@ class ParquetFolder:
             return Compacted(sum(map(len, groups)), len(groups))
 
     def merging(self, group: Sequence[DataFile]) -> Iterator[str]:
-        """Merge data files of one folder and schema. Yields after each change on disk, where tests can stop."""
+        """Merge data files of one folder and schema. Yield after each change on disk, where tests can stop."""
         first, last = min(f.first for f in group), max(f.last for f in group)
         name = f"compact-{first:010d}-{last:010d}-{uuid.uuid4().hex[:8]}-{self.owner.id}.parquet"
         output = group[0].path.with_name(name)
@@ -236,11 +236,9 @@ class ParquetFolder:
         return self._work / "compaction.json"
 
     def _complete_compaction(self) -> None:
-        """Complete an interrupted compaction. Its note file lists the merged file and the input files."""
+        """Complete an interrupted compaction from its note file, which lists the merged file and the input files."""
         if not self._note.exists():
-            for incomplete in self._work.glob(
-                "*.parquet"
-            ):  # the note is written after the merged file: without a note, merged files are incomplete
+            for incomplete in self._work.glob("*.parquet"):  # without a note file, a merged file is incomplete
                 incomplete.unlink(missing_ok=True)
             return
         try:
@@ -291,9 +289,9 @@ def committed_upto(pipeline: Pipeline) -> int:
 
 
 def groups_to_merge(files: Iterable[DataFile], large: int) -> list[list[DataFile]]:
-    """Divide the small data files of each folder, oldest first, into groups of at most about ``large`` bytes to merge.
+    """Return groups of small data files to merge. A group has files of one folder, of about ``large`` bytes in total.
 
-    Omits files of at least ``large`` / 2 bytes, and groups with a single file.
+    Older files come first. Omits files of at least ``large`` / 2 bytes, and groups with a single file.
     """
     folders: dict[Path, list[DataFile]] = {}
     for file in files:

@@ -42,7 +42,10 @@ def parse_sink(section: YamlSection, root: Path, cluster: KafkaCluster) -> Sink:
 
 
 def prepare_sinks(pipeline: Pipeline) -> None:
-    """Claim the output folders of a pipeline, then create its topics. Raises SinkRefused."""
+    """Claim the output folders of a pipeline, then create its topics.
+
+    Raises SinkRefused for a folder of another pipeline.
+    """
     for sink in pipeline.sinks:
         if sink.stores_rows:
             sink.prepare(pipeline)

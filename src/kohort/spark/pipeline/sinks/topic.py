@@ -68,7 +68,7 @@ class TopicSink(Sink):
 
 
 def deliver(frame: DataFrame, client: Mapping[str, Any], *, letters: bool = False) -> int:
-    """Send rows with the columns topic, key, value and headers to Kafka; return the number of acknowledged rows.
+    """Send rows with the columns topic, key, value and headers to Kafka. Return the number of acknowledged rows.
 
     Raises an error if a row is not acknowledged. Delivery is at least once: Spark may repeat a task. ``letters``: True
     if the rows are dead letters. A dead letter that exceeds the size limit is sent without its value.
