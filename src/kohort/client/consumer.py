@@ -145,6 +145,10 @@ class ConsumerMachine:
             self._group.membership.enter_poll()
             self._group.commits.auto_commit(now_ms)
 
+    def auto_commit(self, now_ms: int) -> bool:
+        """Start an auto-commit if it is due. Return True if it was started. A poll that waits calls it, too."""
+        return self._group is not None and self._group.commits.auto_commit(now_ms)
+
     def resume_poll(self, now_ms: int) -> None:
         self.metrics.polls.resumed(now_ms)
         if self._group is not None:

@@ -167,7 +167,9 @@ class AsyncConsumerWaits(Waits):
             value = ready()
             if value is not None:
                 return value
-            left_ms = deadline_ms - self.now_ms()
+            now_ms = self.now_ms()
+            left_ms = deadline_ms - now_ms
+            self.machine.auto_commit(now_ms)
             driver.kick()
             if left_ms <= 0:
                 return None

@@ -174,6 +174,8 @@ class ConsumerWaits(Waits):
                 return value
             with self.guard:
                 now_ms = self.now_ms()
+                if machine.auto_commit(now_ms):
+                    kicked = False
                 if not (kicked or machine.is_quiet):
                     self.driver.kick_soon()
                     kicked = True

@@ -156,9 +156,10 @@ class Commits(ConsumerSource):
         states = [(partition, self._subscription.assigned.get(partition)) for partition in partitions]
         return {p: at for p, state in states if state is not None and (at := state.to_commit()) is not None}
 
-    def auto_commit(self, now_ms: int) -> None:
+    def auto_commit(self, now_ms: int) -> bool:
+        """Start an auto-commit if it is due. Return True if it was started."""
         if not self._config.enable_auto_commit:
-            return
+            return False
         if self._auto is not None and self._auto.done:
             self._auto_committed(self._auto.error, now_ms)
             self._auto = None
@@ -170,6 +171,8 @@ class Commits(ConsumerSource):
             positions = self.positions(self._subscription.assigned)
             if positions and self._refusal() is None:
                 self._auto = self.commit(positions, None)
+                return True
+        return False
 
     def _auto_committed(self, error: KohortError | None, now_ms: int) -> None:
         group = f"group {self._group_id!r}"
