@@ -91,7 +91,7 @@ def entries_of_group(cluster: ClusterAccess, group_id: str, store: Path | None) 
     return entries
 
 
-FENCED_HELP = """Show for each client the rejected requests to GROUP, and its commits if it is no member.
+FENCED_HELP = """Show, by client, the rejected requests to GROUP, and accepted commits of clients that are not members.
 
 \b
 ZOMBIE      a member that still works after its removal
