@@ -31,7 +31,7 @@ KDC := krb5-kdc krb5-admin-server krb5-user libkrb5-dev gcc
 # Compiled once and kept: tests and Spark start hundreds of Python processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help env run test lint check seeds check-history peers interop kdc kerberos browser screenshots campaigns fuzz mutants crash faults soak suites bench wheel audit docs kafka fmt clean
+.PHONY: help env run test lint types types-of-tests style pages check seeds check-history peers interop kdc kerberos browser screenshots campaigns fuzz mutants crash faults soak suites bench wheel audit docs kafka fmt clean
 
 help: ## This list.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -54,17 +54,26 @@ test: $(SYNCED) ## All tests but campaigns, toolchains and browser: unit to simu
 	$(BIN)/pytest tests --ignore=tests/browser -m 'not campaign and not kafka and not toolchain' -n $(JOBS) --dist worksteal
 
 lint: $(SYNCED) ## Format, lint, types, layers, the pages made from the code.
+	@$(MAKE) --no-print-directory --keep-going --output-sync --jobs $(JOBS) types-of-tests types style pages
+
+types: $(SYNCED)
+	$(BIN)/mypy
+
+types-of-tests: $(SYNCED)
+	$(BIN)/mypy --config-file tests/mypy.ini
+
+style: $(SYNCED)
 	$(BIN)/ruff format --check src lab tests bench examples tools
 	$(BIN)/ruff check src lab tests bench examples tools
-	$(BIN)/mypy
-	$(BIN)/mypy --config-file tests/mypy.ini
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/words.py --check
+	$(BIN)/python tools/words.py --check --change $(BASE)
+
+pages: $(SYNCED)
 	$(BIN)/python tools/reference.py --check
 	$(BIN)/python tools/causes.py --check
 	$(BIN)/python tools/rooms.py --check
 	$(BIN)/python tools/schemas.py --check
-	$(BIN)/python tools/words.py --check
-	$(BIN)/python tools/words.py --check --change $(BASE)
 	$(BIN)/python lab/tools/generations.py --check
 	$(BIN)/python lab/tools/campaign.py --check
 

@@ -214,10 +214,14 @@ def main() -> int:
     parser.add_argument("--most", type=int, default=25, help="number of hard texts to print [25]")
     options = parser.parse_args()
 
-    found = list(texts(options.paths or [ROOT / name for name in PATHS]))
+    if options.change and options.paths:
+        parser.error("--change judges the whole repository: give no PATH")
     if options.change:
         added = lines_added(options.change)
-        found = [text for text in found if text.line in added.get(text.path.resolve(), ())]
+        changed = [path for path in added if path.suffix in (".py", ".md") and path.is_file()]
+        found = [text for text in texts(changed) if text.line in added[text.path]]
+    else:
+        found = list(texts(options.paths or [ROOT / name for name in PATHS]))
     good = judge(found)
     if good and options.check:
         return 0

@@ -40,6 +40,7 @@ def test_client_input_with_line_breaks_forges_no_log_line(told):
     assert all(len(line) < 1_100 and line.isprintable() for _, line in lines)
 
 
+@pytest.mark.heavy
 def test_log_has_few_lines_for_100000_bad_connections(told):
     for i in range(100_000):
         told.write([warning(f"malformed request {i}", "malformed").about("10.0.0.1")], NOW + i)

@@ -90,6 +90,7 @@ def test_first_fetch_of_a_consumer_group_member_is_awaited(first):
     assert [(p.topic, p.partition, p.lag) for p in resumed.partitions] == [("t", 2, 0), ("gone", 7, None)]
 
 
+@pytest.mark.heavy
 def test_number_of_partitions_that_await_their_first_fetch_is_limited(first):
     for number in range(3):
         moves = [(p, None, "a-1") for p in range(number * AWAITED_MOST, (number + 1) * AWAITED_MOST)]

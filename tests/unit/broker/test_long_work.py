@@ -71,6 +71,7 @@ def test_other_requests_are_served_during_a_long_request(stage, peer):
     assert served > 10
 
 
+@pytest.mark.heavy
 def test_long_request_is_answered_and_the_connection_continues(stage, peer):
     peer.send(unknown_names(), 9)
     peer.send(MetadataRequest(topics=[]), 9)
@@ -132,6 +133,7 @@ def test_duplicate_topic_is_answered_once(peer):
     assert [t.name for t in answer.topics] == ["a", "b"]
 
 
+@pytest.mark.heavy
 def test_internal_error_closes_only_its_connection(stage, peer, monkeypatch):
     peer.send(unknown_names(), 9)
     monkeypatch.setattr(stage.broker.state.topics, "get", None)
@@ -295,6 +297,7 @@ def test_describe_groups_with_many_group_ids_describes_each_group(stage, peer):
     assert [g.group_id for g in answer.groups] == [f"n{i}" for i in range(3_000)]
 
 
+@pytest.mark.heavy
 def test_duplicate_partition_in_a_large_request_is_rejected(wide):
     asked = [ListOffsetsPartition(partition_index=i % 2_999, timestamp=-1) for i in range(3_000)]
 
@@ -393,6 +396,7 @@ def test_fetch_of_many_partitions_does_not_wait_after_its_client_disconnected(st
     assert len(stage.broker.state.purgatory) == 0
 
 
+@pytest.mark.heavy
 def test_produce_to_many_partitions_appends_to_each_partition(stage, wide):
     batch = build_batch([NewRecord(None, b"v", (), stage.now_ms)])
     data = [PartitionProduceData(index=i, records=batch) for i in range(3_000)]

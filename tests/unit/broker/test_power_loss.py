@@ -219,6 +219,7 @@ def transactions_until_the_power_goes(producer):
     return told
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("new", [False, True])
 @pytest.mark.parametrize("flushes", [*range(50, 75), 200])
 def test_committed_transaction_with_flush_messages_1_survives_a_power_loss(flushes, new):

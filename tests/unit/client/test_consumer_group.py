@@ -34,6 +34,7 @@ def test_single_consumer_reads_all_records():
     assert user.machine.lag() == {tp("t-0"): 0, tp("t-1"): 0}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky"])
 def test_three_consumers_share_partitions_and_take_over_from_dead_member(strategy: str):
     stage = ConsumerStage()

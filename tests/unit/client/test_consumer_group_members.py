@@ -29,6 +29,7 @@ def shared(stage: ConsumerStage, *shares: int) -> bool:
     return owned == SIX and sizes == sorted(shares) and all(u.machine.is_stable for u in living)
 
 
+@pytest.mark.heavy
 def test_three_members_share_partitions_and_take_over_from_dead_member(stage: ConsumerStage):
     first = member(stage)
     stage.until(lambda: shared(stage, 6))

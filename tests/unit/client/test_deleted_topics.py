@@ -80,6 +80,7 @@ def test_second_member_gets_partitions_within_session_timeout_after_topic_deleti
     stage.until(lambda: user.owned and second.owned in {"a-x-0", "a-x-1"}, user.machine.config.session_timeout_ms)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("options", MEMBERS)
 def test_auto_commit_of_deleted_topic_is_logged_once_a_minute(stage: ConsumerStage, options: dict[str, Any]):
     user = stage.user(group_id="g", auto_commit_interval_ms=100, **options)

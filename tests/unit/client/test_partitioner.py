@@ -17,6 +17,7 @@ from kohort.config.client import ProducerConfig, client_config
 from kohort.errors import ConfigError, UsageError
 
 
+@pytest.mark.heavy
 @given(st.binary(max_size=200))
 def test_murmur2_equals_hash_of_other_clients(key):
     assert murmur2(key) == kafka_python_murmur2(key) & 0xFFFFFFFF

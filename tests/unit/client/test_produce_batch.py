@@ -42,6 +42,7 @@ def filled(given_records, codec=Codec.NONE) -> ProduceBatch:
     return batch
 
 
+@pytest.mark.heavy
 @given(records)
 def test_encoded_batch_equals_batch_of_reference_encoder(given_records):
     batch = filled(given_records)

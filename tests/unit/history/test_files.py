@@ -126,6 +126,7 @@ def test_all_anomalies_are_counted_and_the_first_ones_returned(tmp_path):
     assert len(found.anomalies) == 10
 
 
+@pytest.mark.heavy
 def test_values_and_offsets_of_any_spelling_are_distinguished(tmp_path):
     history = WrittenHistory()
     producer, reader = history.client("p"), history.client("r")

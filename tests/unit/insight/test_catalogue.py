@@ -37,6 +37,7 @@ def emitted() -> set[str]:
     return (found | silent) - OTHER_WORDS
 
 
+@pytest.mark.heavy
 def test_finders_emit_exactly_the_causes_of_the_catalogue():
     assert emitted() == set(CAUSES)
 

@@ -59,6 +59,7 @@ class TestCommitsOfNonMembers:
 
         assert [e.cause for e in told(stage)] == ["UNFENCED_COMMIT"] * 2
 
+    @pytest.mark.heavy
     def test_commits_at_alternating_offsets_do_not_fill_the_journal(self, stage):
         for offset in range(500):
             stage.commit({("t", 0): offset % 2}, client_id="mad")

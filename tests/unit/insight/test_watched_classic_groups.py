@@ -328,6 +328,7 @@ def test_state_polls_on_a_fast_clock_are_corrected_by_the_lateness_of_records(st
 HOUR_MS = 3_600_000
 
 
+@pytest.mark.heavy
 def test_rebalance_after_a_quiet_hour_is_explained_from_a_single_journal_entry(stage):
     group = Group(stage, ["a", "b"])
     group.beat(HOUR_MS)

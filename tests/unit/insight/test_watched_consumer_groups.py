@@ -188,6 +188,7 @@ def test_watcher_reports_conversions_from_and_to_a_classic_group():
     assert stage.findings()[-1].cause == "PROTOCOL_MIGRATION"
 
 
+@pytest.mark.heavy
 def test_watcher_repeats_the_state_of_a_quiet_consumer_group_before_its_next_epoch(stage):
     second_comes(stage)
     for _ in range(720):

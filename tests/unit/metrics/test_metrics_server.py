@@ -238,6 +238,7 @@ def test_metrics_server_with_allow_anyone_accepts_any_host_name():
         assert ask(port, "/metrics", "GET", {"Host": "metrics.example.com"}).status == 200
 
 
+@pytest.mark.heavy
 def test_connection_of_scrape_is_closed_if_only_file_handles_reserved_for_logs_are_free():
     gc.collect()  # file handles of other tests must not be freed during this test
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -257,6 +257,7 @@ def rows(page: Page) -> dict[str, dict[object, float]]:
     return {known.name: dict(rows) for known, rows in page.families()}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(12))
 def test_rebalance_counters_do_not_depend_on_scrape_times(seed):
     entries = histories(seed)
@@ -321,6 +322,7 @@ def test_permanent_rebalances_of_a_group_are_counted_in_limited_memory(stage):
     assert all(len(group.entries) <= ENTRIES_MOST for group in counts._groups.values())
 
 
+@pytest.mark.heavy
 def test_rebalances_settled_in_several_calls_give_the_same_counters_as_in_one(stage):
     ann = first_member(watched(stage))
     for _ in range(20):

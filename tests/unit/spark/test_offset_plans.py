@@ -71,6 +71,7 @@ def test_small_partitions_share_a_task_and_a_large_partition_is_split() -> None:
     ]
 
 
+@pytest.mark.heavy
 @given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 3000)), max_size=12), st.integers(1, 700))
 def test_tasks_cover_each_offset_once_and_respect_the_task_size(parts: list[tuple[int, int]], size: int) -> None:
     start = {TopicPartition("t", i): first for i, (first, _) in enumerate(parts)}

@@ -102,6 +102,7 @@ def test_malformed_message_error_names_the_position(data, words):
         parsed(data)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "data",
     [

@@ -44,14 +44,14 @@ The first columns are those of kafka-consumer-groups; --verbose adds columns aft
 committed offset is beyond the log end. One sample shows the lag; most health values need several (--watch-for 20s).
 
 STATUS is the health of a partition: OK, WARN (such as a growing lag), STOP (no owner), STALL (no progress) or REWIND
-(the offset went back). HEALTH of a group is STORM (many rebalances within ten minutes), REBALANCING, or the worst STATUS
-of its partitions. LAG-TIME is the age of the next unread record. LEAD is the number of offsets from the log start to the
-committed offset: at 0, retention may delete unread records. STABLE-LAG is the lag of read_committed consumers. OUT:
-records read per second, IN: records written per second.
+(the offset went back). HEALTH of a group is STORM (many rebalances within ten minutes), REBALANCING, or the worst
+STATUS of its partitions. LAG-TIME is the age of the next unread record. LEAD is the number of offsets from the log
+start to the committed offset: at 0, retention may delete unread records. STABLE-LAG is the lag of read_committed
+consumers. OUT: records read per second, IN: records written per second.
 
-STATE of a member is ok, stuck (no progress), not-fetching (some of its partitions make no progress), not-committing (no
-commit yet), rewinding, slow, hot (far more lag than other members) or idle. For the consumer protocol (KIP-848), --members shows the partitions
-that each member still has to revoke (TO-REVOKE) and to receive (TO-GET).
+STATE of a member is ok, stuck (no progress), not-fetching (some of its partitions make no progress), not-committing
+(no commit yet), rewinding, slow, hot (far more lag than other members) or idle. For the consumer protocol (KIP-848),
+--members shows the partitions that each member still has to revoke (TO-REVOKE) and to receive (TO-GET).
 
 \b
 Examples:

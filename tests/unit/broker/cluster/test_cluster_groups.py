@@ -196,6 +196,7 @@ def test_request_to_a_group_without_a_live_coordinator_gets_coordinator_not_avai
     assert stage.coordinator("crew") == 3
 
 
+@pytest.mark.heavy
 def test_large_offsets_partition_is_loaded_in_steps(stage):
     leader, _ = stable_pair(stage)
     for n in range(2100):

@@ -67,6 +67,7 @@ def test_heartbeat_is_answered_between_two_ticks_of_session_timers():
     assert members_of(stage.coordinator) == [last], "its heartbeat renewed the session before the timer fired"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("classic", [0, 1], ids=["no classic member", "one classic member"])
 def test_cost_of_an_expired_session_is_the_same_in_a_group_ten_times_as_large(classic):
     def cost(members: int) -> int:

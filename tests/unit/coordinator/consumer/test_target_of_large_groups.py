@@ -63,6 +63,7 @@ def test_join_to_a_small_consumer_group_returns_partitions_at_once():
     assert group_of(stage).volatile.pending_target is None
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("assignor", sorted(SERVER_ASSIGNORS))
 def test_target_assignment_of_2000_members_takes_steps_of_bounded_work(assignor):
     stage = large_group(2_000, 2_000)
