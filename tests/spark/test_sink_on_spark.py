@@ -43,7 +43,7 @@ def test_batch_write_sends_rows_with_headers_to_the_partitions_of_their_keys(
     even = json.loads(rows[0]["value"])["even"]
     assert headers_of(rows[0]) == {"kind": str(even).lower()}
 
-    with pytest.raises(Exception, match="'value' is binary or string, not bigint"):
+    with pytest.raises(Exception, match="'value' must be binary or string, not bigint"):
         spark.range(1).selectExpr("id as value").write.format("kohort").options(**options).mode("append").save()
 
 

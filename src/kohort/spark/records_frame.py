@@ -81,6 +81,7 @@ def _bytes(frame: DataFrame, column: str | Any) -> Column:
         return made
     if kind.startswith(("struct", "array", "map")):
         raise UsageError(
-            f"{column} is {kind}: put it into the list value=[...] to send JSON, or convert it to text first"
+            f"the column {column} has type {kind}: to send JSON, give a list such as value=[...]; "
+            "otherwise convert the column to text"
         )
     return made.cast("string").cast("binary")  # casting to string leaves binary columns unchanged

@@ -47,8 +47,8 @@ class KohortDataSource(DataSource):  # type: ignore[misc]  # pyspark has no type
         decoded = dict(self.options).get("value.format", "raw").strip().lower()
         if decoded != "raw":
             raise ConfigError(
-                f'value.format={decoded} needs the columns: give .schema("id long, amount double"). The columns '
-                "_key, _topic, _partition, _offset and _timestamp are those of the record"
+                f'value.format={decoded} needs a schema such as .schema("id long, amount double"). The schema '
+                "may also have the record columns _key, _topic, _partition, _offset and _timestamp"
             )
         headers = dict(self.options).get("includeheaders", "false")
         return ddl(include_headers=headers.strip().lower() == "true")

@@ -58,7 +58,7 @@ class DictionaryCluster:
 
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         if self.refuse_commits:
-            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has live consumers")
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has members")
         self.commits.append(dict(offsets))
         self.group.update(offsets)
 

@@ -156,7 +156,7 @@ def deep(levels: int) -> str:
         ("{", "not JSON"),
         ('"nothing"', "unknown type 'nothing'"),
         ('{"type": "record"}', "type record needs a name"),
-        (deep(65), "nested more than 64 deep"),
+        (deep(65), "nested more than 64 levels deep"),
         ("[" * 100_000, "not JSON"),
         ('{"type": "array"}', "expected 'items'"),
         ('{"type": "record", "name": "R", "fields": 7}', "value.avro.schema: "),
@@ -249,7 +249,7 @@ def test_avro_decimal_that_exceeds_its_column_precision_is_a_bad_value() -> None
 
 
 def test_spark_column_of_type_time_is_rejected_for_avro() -> None:
-    with pytest.raises(ConfigError, match="'id': times of day are read from Avro as int or bigint"):
+    with pytest.raises(ConfigError, match="'id': an Avro time of day must be read as int or bigint"):
         ValueFormat("avro", pa.schema([("id", pa.time64("ns"))]), avro=ORDER)
 
 

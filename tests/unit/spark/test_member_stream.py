@@ -294,5 +294,5 @@ def test_checkpoint_of_one_group_mode_is_rejected_in_the_other() -> None:
 
     with pytest.raises(KohortError, match=r"made with group\.mode=member"):
         alone.latestOffset(member.completed, ALL)
-    with pytest.raises(ConfigError, match="for continuous queries"):
+    with pytest.raises(ConfigError, match="only for continuous queries"):
         member.reader.prepareForTriggerAvailableNow()

@@ -96,7 +96,7 @@ def test_invalid_csv_record_affects_only_its_own_row() -> None:
     assert rows[:2] == [(1, "a", datetime(2013, 1, 1, 5, tzinfo=UTC)), (2, "b, c", None)]
     assert rows[8] == (8, None, None)
     assert set(problems) == {2, 3, 4, 5, 7}
-    assert problems[2] == "2 fields, expected 3"
+    assert problems[2] == "the CSV value has 2 fields, expected 3"
     assert problems[3].startswith("column 'id': expected an integer")
 
 

@@ -70,7 +70,7 @@ def parse_offsets(text: str) -> OffsetsByTopic:
             raise ValueError(f"{topic}: expected a JSON object with partition numbers as keys")  # noqa: TRY004 - as above
         for partition, offset in partitions.items():
             if type(offset) is not int or offset < -2 or not str(partition).isdigit():
-                raise ValueError(f"{topic}: partition {partition!r}: {offset!r} is not an offset")
+                raise ValueError(f"{topic}: expected a partition number and an offset, found {partition!r}: {offset!r}")
             offsets.setdefault(topic, {})[int(partition)] = offset
     return offsets
 

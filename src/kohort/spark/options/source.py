@@ -129,20 +129,24 @@ def _check_together(options: SourceOptions, *, streaming: bool, given: set[str])
     chosen = [n for n in ("subscribe", "subscribePattern", "assign") if n.lower() in given]
     if len(chosen) != 1:
         what = "none is given" if not chosen else f"{' and '.join(chosen)} are given"
-        raise ConfigError(f"give exactly one of subscribe, subscribePattern and assign: {what}")
+        raise ConfigError(f"give exactly one of the options subscribe, subscribePattern and assign: {what}")
     for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
         if streaming and name.lower() in given:
-            raise ConfigError(f"option {name!r} is for batch reads; to end a stream, use trigger(availableNow=True)")
+            raise ConfigError(
+                f"option {name!r} is only for batch reads; to end a stream, use trigger(availableNow=True)"
+            )
     for name, start in (("startingOffsets", options.starting_offsets), ("endingOffsets", options.ending_offsets)):
         if start == "group" and not options.group_id:
             raise ConfigError(f"{name}=group needs the option 'group.id'")
     most = options.max_offsets_per_trigger
     if most is not None and (options.min_offsets_per_trigger or 0) > most:
-        raise ConfigError("minOffsetsPerTrigger is more than maxOffsetsPerTrigger")
+        raise ConfigError(
+            f"minOffsetsPerTrigger={options.min_offsets_per_trigger} is more than maxOffsetsPerTrigger={most}"
+        )
     if options.bad_records == "dlq" and not options.dead_letter_topic:
         raise ConfigError("badRecords=dlq needs the option 'deadLetterTopic'")
     if options.value_format == "raw" and "badrecords" in given:
-        raise ConfigError("badRecords is for values that are decoded: give value.format=json, csv or avro")
+        raise ConfigError("badRecords needs decoded values: set value.format to json, csv or avro")
     if (options.value_format == "avro") != bool(options.avro_schema):
         raise ConfigError("value.format=avro and the option 'value.avro.schema' must be set together")
 
@@ -150,29 +154,35 @@ def _check_together(options: SourceOptions, *, streaming: bool, given: set[str])
 def _check_member(options: SourceOptions, *, streaming: bool) -> None:
     """Raise ConfigError for options that contradict ``group.mode=member``."""
     if not streaming:
-        raise ConfigError("group.mode=member is for streams: a batch read commits no offsets")
+        raise ConfigError("group.mode=member does not support batch reads, which commit no offsets: use readStream")
     if not options.group_id:
         raise ConfigError("group.mode=member needs the option 'group.id'")
     if options.assign:
-        raise ConfigError("group.mode=member: the group assigns the partitions; give subscribe or subscribePattern")
+        raise ConfigError(
+            "group.mode=member does not support assign, since the group assigns the partitions: use "
+            "subscribe or subscribePattern"
+        )
     if options.stream_start != "group":
         raise ConfigError(
-            "group.mode=member starts at the group's committed offsets: leave the starting offsets out; groupFallback "
-            "sets the start of a partition without a committed offset"
+            "group.mode=member starts at the committed offsets of the group: remove startingOffsets and "
+            "starting timestamps. groupFallback sets the start of a partition without a committed offset"
         )
     if not options.commit_offsets:
         raise ConfigError(
-            "group.mode=member needs commits: with commitOffsets=false all records are read again after each rebalance"
+            "group.mode=member needs commitOffsets=true: without commits, all records are read again "
+            "after each rebalance"
         )
 
 
 def _check_batch(options: SourceOptions) -> None:
     if options.starting_offsets == "latest":
-        raise ConfigError("startingOffsets=latest reads nothing in a batch: give earliest, group or JSON")
+        raise ConfigError("startingOffsets=latest: a batch read would return no records. Give earliest, group or JSON")
     for name, bound, mark, word in (
         ("startingOffsets", options.starting_offsets, LATEST, "latest (-1)"),
         ("endingOffsets", options.ending_offsets, EARLIEST, "earliest (-2)"),
     ):
         for topic, partitions in bound.items() if isinstance(bound, dict) else ():
             if mark in partitions.values():
-                raise ConfigError(f"{name}: {word} for {topic} reads nothing in a batch")
+                raise ConfigError(
+                    f"{name}: {word} for topic {topic}: a batch read would return no records. Give another offset"
+                )

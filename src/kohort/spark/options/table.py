@@ -55,7 +55,7 @@ def parse_values(
     for name, content in given.items():
         lower = name.lower()
         if lower in refused:
-            raise ConfigError(f"option {lower!r} is refused: {refused[lower]}")
+            raise ConfigError(f"option {lower!r} is not supported: {refused[lower]}")
         if option := known.get(lower):
             parsed = option.parse(option.name, str(content))
             if option.field:
@@ -156,7 +156,7 @@ def times(name: str, given: str) -> OffsetsByTopic:
             f'{name}={given!r}: expected JSON such as {{"orders": {{"0": 1735689600000}}}} ({error})'
         ) from None
     if any(time < 0 for partitions in found.values() for time in partitions.values()):
-        raise ConfigError(f"{name}={given!r}: a timestamp is in milliseconds since 1970, and not negative")
+        raise ConfigError(f"{name}={given!r}: expected timestamps in milliseconds since 1970, found a negative number")
     return found
 
 
@@ -164,7 +164,7 @@ def duration_ms(name: str, given: str) -> int:
     """Parse a duration such as ``15m``, ``30 seconds`` or ``250`` (ms); return milliseconds."""
     found = _DURATION.fullmatch(given.strip())
     if not found:
-        raise ConfigError(f"{name}={given!r}: expected a time such as 15m, 30s or 250ms")
+        raise ConfigError(f"{name}={given!r}: expected a duration such as 15m, 30s or 250ms")
     unit = (found[2] or "ms").lower()
     return int(found[1]) * (1 if unit.startswith(("ms", "mil")) else _MILLIS[unit[0]])
 
@@ -176,7 +176,7 @@ def time_zone(name: str, given: str) -> str:
     try:
         zone_named(given.strip())
     except ValueError as error:
-        raise ConfigError(f"{name}: {error}: expected a zone such as Europe/Paris or +02:00") from None
+        raise ConfigError(f"{name}: {error}: expected a time zone such as Europe/Paris or +02:00") from None
     return given.strip()
 
 
@@ -184,7 +184,7 @@ def separator(name: str, given: str) -> str:
     r"""Parse a field separator: one character, or ``\t`` for a tab, as in Spark."""
     found = "\t" if given == "\\t" else given
     if len(found) != 1 or found in '"\r\n':
-        raise ConfigError(f"{name}={given!r}: expected one character, not a quote or a line end")
+        raise ConfigError(f"{name}={given!r}: expected one character other than a quote or a line end")
     return found
 
 

@@ -209,7 +209,7 @@ def _parsed(text: str) -> exp.Query | None:
     if not found:
         raise SqlProblem("the SQL query is empty")
     if len(found) > 1:
-        raise SqlProblem("expected one SQL query, without ;")
+        raise SqlProblem(f"expected one SQL query, found {len(found)}")
     return found[0] if isinstance(found[0], exp.Query) and "|>" not in text else None
 
 

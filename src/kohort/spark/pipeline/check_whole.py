@@ -12,9 +12,9 @@ from kohort.spark.pipeline.sinks.registry import KINDS
 
 def check_whole(pipeline: Pipeline, top: YamlSection) -> None:
     if not pipeline.streams:
-        raise top.error("no source is a stream: remove read: table from at least one source")
+        raise top.error("no source is a stream: remove 'read: table' from at least one source")
     if not pipeline.sinks:
-        raise top.error(f"sinks is empty: expected one of {', '.join(KINDS)}")
+        raise top.error(f"sinks is empty: give at least one sink ({', '.join(KINDS)})")
     names = [s.name for s in pipeline.sinks]
     twice = sorted({n for n in names if names.count(n) > 1})
     if twice:
@@ -38,14 +38,14 @@ def _check_rules(pipeline: Pipeline, top: YamlSection) -> None:
     quarantines = [r for r in pipeline.rules if r.otherwise == "quarantine"]
     if quarantines and pipeline.dead_letters is None:
         raise top.error(
-            f"{quarantines[0].name}: else: quarantine needs a dead-letter topic: add dlq: {{topic: ...}}",
+            f"rule {quarantines[0].name!r}: 'else: quarantine' needs a dead-letter topic: add dlq: {{topic: ...}}",
             quarantines[0].line,
         )
     judged = [r for r in pipeline.rules if r.otherwise != "fail"]
     if judged and any(s.counts for s in pipeline.sinks):
         raise top.error(
-            f"{judged[0].name}: a sink with counts has aggregated rows, which rules cannot drop or quarantine: use "
-            "else: fail",
+            f"rule {judged[0].name!r}: the rows of a sink with counts are aggregates, which rules cannot "
+            "drop or quarantine. Use else: fail",
             judged[0].line,
         )
 
@@ -54,7 +54,7 @@ def _check_state(pipeline: Pipeline, top: YamlSection) -> None:
     """Raise PipelineError for windows and joins that Spark cannot run, or whose state would grow without limit."""
     if not pipeline.stateful:
         if pipeline.mode != "append":
-            raise top.error("mode: update needs a window or a join of streams: other rows are never updated")
+            raise top.error("mode: update is only for windows and joins of streams: remove it")
         return
     groups = [s.group for s in pipeline.streams if s.group]
     twice = sorted({g for g in groups if groups.count(g) > 1})
@@ -65,12 +65,12 @@ def _check_state(pipeline: Pipeline, top: YamlSection) -> None:
         for source in pipeline.streams:
             if source.watermark is None:
                 raise top.error(
-                    f"source {source.name!r} is joined with another stream: give it a watermark "
-                    "{column: ..., delay: 10 minutes}, to bound the wait for matching rows"
+                    f"source {source.name!r} is joined with another stream: add watermark: {{column: ..., delay: "
+                    f"10 minutes}}, which limits the wait for matching rows"
                 )
     if pipeline.mode == "update" and any(s.stores_rows for s in pipeline.sinks):
         raise top.error(
-            "mode: update rewrites a window with each change, which Parquet sinks cannot do: use mode: append"
+            "mode: update would replace the row of a window, but Parquet sinks only add rows: use mode: append"
         )
     if pipeline.summaries:
         raise top.error("summaries do not support windows and joins of streams")
@@ -85,14 +85,16 @@ def _check_watermarks(pipeline: Pipeline, top: YamlSection) -> None:
             continue
         if number:
             raise top.error(
-                "watermark: a window over windows inherits the first window's watermark: remove it here", line
+                "watermark: this window aggregates the rows of another window, whose watermark it uses: "
+                "remove this watermark",
+                line,
             )
         same = [delay for column, delay in sources.values() if column == window.time]
         if sources and not any(time_ms(delay) == time_ms(window.late) for delay in same):
             watermarks = ", ".join(f"{name} has {column} with {delay}" for name, (column, delay) in sources.items())
             raise top.error(
-                f"watermark: {window.late} of {window.time}: Spark allows one watermark for a row, and its source has "
-                f"one ({watermarks}): remove one of them",
+                f"watermark: {window.late} of {window.time}: Spark allows only one watermark, and the source "
+                f"already has one ({watermarks}). Remove one of them",
                 line,
             )
 
@@ -116,6 +118,6 @@ def check_not_member(pipeline: Pipeline) -> None:
             raise PipelineError(
                 str(pipeline.file),
                 source.member_line,
-                "group_mode: member is for continuous pipelines: each rebalance would change the end of a single run. "
-                "Use trigger: {every: 2 seconds} and run it --continuous, or remove group_mode",
+                "group_mode: member needs a continuous run, since a rebalance would change the end of any "
+                "other run. Use trigger: {every: 2 seconds} and --continuous, or remove group_mode",
             )

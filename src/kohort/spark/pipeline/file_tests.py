@@ -121,7 +121,7 @@ def _json_text(value: Any) -> str:
         return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
     if isinstance(value, date):
         return value.isoformat()
-    raise TypeError(f"{value!r} has no JSON form")
+    raise TypeError(f"{value!r} cannot be converted to JSON")
 
 
 def decoded_views(

@@ -200,8 +200,8 @@ def aggregate(rows: DataFrame, pipeline: Pipeline, step: Step, window: Window) -
         elif window.time in rows.columns and _WATERMARK not in rows.schema[window.time].metadata:
             have = [field.name for field in rows.schema.fields if _WATERMARK in field.metadata]
             raise StepFailed(
-                f"{pipeline.file}, line {step.line}: the column {window.time} has no watermark, which Spark needs to "
-                f"complete a window; {', '.join(have) or 'no input column'} has one"
+                f"{pipeline.file}, line {step.line}: the column {window.time} has no watermark, so Spark "
+                f"could never complete a window. Columns with a watermark: {', '.join(have) or 'none'}"
             )
     slots = f.window(window.time, window.size, window.slide or None)
     totals = [f.expr(sql).alias(name) for name, sql in window.agg]

@@ -82,7 +82,9 @@ def _sources(top: YamlSection, cluster: KafkaCluster, root: Path) -> tuple[Sourc
     found = []
     for name in several.names():
         if not _VIEW.fullmatch(name) or name == "input":
-            raise top.error(f"source {name!r}: expected a SQL name other than input", several.line_of(name))
+            raise top.error(
+                f"source {name!r}: expected a name of letters, digits and _, other than input", several.line_of(name)
+            )
         section = several.take(name, YamlSection)
         found.append(_source(name, section, cluster, section.section("decode"), root))
     return tuple(found)
@@ -139,13 +141,13 @@ def _watermark(section: YamlSection | None) -> tuple[str, str] | None:
     found = section.take("column", str), section.take("delay", str)
     section.close()
     if not TIME.fullmatch(found[1]):
-        raise section.error(f"delay: {found[1]!r}: expected a time such as 10 minutes")
+        raise section.error(f"delay: {found[1]!r}: expected a duration such as 10 minutes")
     return found
 
 
 def _check_limit(limit: YamlSection, source: Source) -> None:
     if source.max_rows is None and not source.max_bytes:
-        raise limit.error("limit needs rows, bytes or both")
+        raise limit.error("limit is empty: expected rows, bytes or both")
     if source.max_bytes:
         try:
             size_bytes("bytes", source.max_bytes)
@@ -191,13 +193,13 @@ def _trigger(top: YamlSection) -> str:
     line = top.line_of("trigger")
     if not top.holds_section("trigger"):
         if top.take("trigger", str, AVAILABLE_NOW) != AVAILABLE_NOW:
-            raise top.error(f"trigger: expected {AVAILABLE_NOW}, or {{every: 2 seconds}}", line)
+            raise top.error(f"trigger: expected {AVAILABLE_NOW} or {{every: 2 seconds}}", line)
         return AVAILABLE_NOW
     body = top.take("trigger", YamlSection)
     every = body.take("every", str)
     body.close()
     if not TIME.fullmatch(every):
-        raise top.error(f"trigger: every: {every!r}: expected a time such as 2 seconds", line)
+        raise top.error(f"trigger: every: {every!r}: expected a duration such as 2 seconds", line)
     return every
 
 

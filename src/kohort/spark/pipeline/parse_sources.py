@@ -52,7 +52,7 @@ def parse_schema(text: str) -> list[str]:
         if other is not None:
             if name == other:
                 raise SchemaProblem(f"two columns have the name {name!r}")
-            raise SchemaProblem(f"SQL ignores case: {other!r} and {name!r} are one column")
+            raise SchemaProblem(f"columns {other!r} and {name!r} differ only in case, which SQL ignores")
         first[name.lower()] = name
     return columns
 
@@ -90,7 +90,7 @@ class _SchemaParser:
             if token == end:
                 return found
             if token != ",":
-                raise SchemaProblem(f"expected a comma or the end, found {token!r}")
+                raise SchemaProblem(f"expected a comma or the end of the schema, found {token!r}")
 
     def _type(self) -> None:
         word = self._next()
@@ -123,7 +123,7 @@ class _SchemaParser:
             if word.lower() in _AFTER_A_TYPE.split() or word.startswith(("'", '"')):
                 continue
             if self._tokens[self._at - 2].lower() not in ("collate", "default"):
-                raise SchemaProblem(f"expected a comma or the end, found {word!r}")
+                raise SchemaProblem(f"expected a comma or the end of the schema, found {word!r}")
 
 
 TOMBSTONES: Final = ("row", "drop", "bad")
@@ -139,8 +139,8 @@ def parse_decode(section: YamlSection | None, root: Path) -> Decode:
     kind = section.text_of("format")
     if kind in _UNSUPPORTED:
         raise section.error(
-            f"format: {kind}: not supported (formats are {', '.join(FORMATS)}): use format: raw, and decode in a "
-            "python: step",
+            f"format: {kind} is not supported; formats are {', '.join(FORMATS)}. Use format: raw and "
+            "decode the values in a python: step",
             line,
         )
     kind = section.choice("format", FORMATS, "raw")
@@ -158,7 +158,7 @@ def parse_decode(section: YamlSection | None, root: Path) -> Decode:
     if kind != "raw" and not decode.schema:
         raise section.error(f"{section.name}: format {kind} needs a schema such as: id long, amount double")
     if kind == "raw" and decode.schema:
-        raise section.error(f"{section.name}: format raw has the columns of the source; remove the schema")
+        raise section.error(f"{section.name}: format raw returns the columns of the record: remove the schema")
     _check_schema(decode, section, schema_line, avro_line)
     return decode
 
@@ -173,7 +173,7 @@ def _separator(section: YamlSection) -> str:
 
 def _avro_text(text: str, root: Path, section: YamlSection, line: int) -> str:
     if not text:
-        raise section.error("format avro needs avro_schema: a file such as orders.avsc, or its JSON")
+        raise section.error("format avro needs avro_schema: a file such as orders.avsc, or a schema as JSON")
     if text.lstrip()[:1] == "{":
         return text
     try:
@@ -263,9 +263,9 @@ def _settings(section: YamlSection, config: type[Any]) -> ClientSettings:
     for name in kafka.names():
         line, value = kafka.line_of(name), kafka.take(name, object)
         if name in SOURCE_KEYS and (name == SERVERS or config is ConsumerConfig):
-            raise kafka.error(f"{name}: use the source's key {SOURCE_KEYS[name]} instead", line)
+            raise kafka.error(f"kafka: {name}: use the key {SOURCE_KEYS[name]} next to kafka instead", line)
         if isinstance(value, YamlSection | list) or value is None:
-            raise kafka.error(f"{name}: expected text, a number, true or false", line)
+            raise kafka.error(f"kafka: {name}: expected text, a number, true or false", line)
         found[name], lines[name] = _hidden(name, value), line
     try:
         if config is ConsumerConfig:

@@ -29,9 +29,7 @@ def parse_step(section: YamlSection, root: Path) -> Step:
     elif kind == "function":
         made: Callable[[Any], Any] = section.take(kind, object)  # type: ignore[assignment]  # checked in the next line
         if not callable(made):
-            raise section.error(
-                "the key function: of a step is for pipelines built in Python: use python: in a pipeline file", line
-            )
+            raise section.error("function: is only for pipelines built in Python: use python: in a pipeline file", line)
         step = Step(kind, getattr(made, "__name__", "function"), section.take("filters", bool, False), line, None, made)
     else:
         text = section.take(kind, str)
@@ -59,7 +57,7 @@ def _window(section: YamlSection) -> Window:
         raise section.error(f"{section.name} needs agg, such as agg: {{n: count(*)}}")
     for key, text in {"size": found.size, "watermark": found.late, "slide": found.slide}.items():
         if (text or key == "size") and not TIME.fullmatch(text):
-            raise section.error(f"{key}: {text!r}: expected a time such as 10 minutes")
+            raise section.error(f"{key}: {text!r}: expected a duration such as 10 minutes")
     return found
 
 
@@ -77,9 +75,9 @@ def _check_function(section: YamlSection, text: str, root: Path, line: int) -> N
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise section.error(f"python: {path}: {error.strerror}", line) from None
+        raise section.error(f"python: {path} cannot be read: {error.strerror}", line) from None
     except SyntaxError as error:
-        raise section.error(f"python: {path}, line {error.lineno}: {error.msg}", line) from None
+        raise section.error(f"python: {path}, line {error.lineno}: invalid Python code: {error.msg}", line) from None
     functions = [n.name for n in tree.body if isinstance(n, ast.FunctionDef)]
     if name not in functions:
         have = ", ".join(functions) or "none"
@@ -132,7 +130,7 @@ def parse_test(section: YamlSection, index: int, sources: Sequence[str]) -> Pipe
                 f"given: source {source!r} does not exist; sources are {', '.join(sources)}", given_line
             )
         if not isinstance(records, list | None):
-            raise section.error(f"given: expected a list of records of {source!r}", given_line)
+            raise section.error(f"given: expected a list of records for the source {source!r}", given_line)
         for record in records or ():
             _check_record(record, section, given_line)
     test = PipelineTest(

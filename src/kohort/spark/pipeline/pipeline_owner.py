@@ -87,8 +87,9 @@ def claim_checkpoint(pipeline: Pipeline) -> PipelineOwner:
     before = str(known.get("file", file))
     if before != file and lacking and Path(before).exists():
         raise KohortError(
-            f"{pipeline.state} is the checkpoint of {before}, which writes {', '.join(lacking)}; {file} does not, and "
-            "its runs would skip those sinks. Give one pipeline another name or checkpoint, or remove one of the files"
+            f"{pipeline.state} is the checkpoint of {before}, which has sinks that {file} lacks: "
+            f"{', '.join(lacking)}. Give one pipeline another name or checkpoint, or remove one of the "
+            "files"
         )
     number = str(known.get("id") or uuid.uuid4().hex[:8])
     fresh = {"id": number, "file": file, "sinks": sinks}
@@ -123,9 +124,10 @@ def _check_sources(pipeline: Pipeline) -> None:
     before = json.loads(target.read_text())
     if before != identity:
         raise KohortError(
-            f"{pipeline.state} is the checkpoint of {before['topics']}, read as group {before['group'] or '(none)'}; "
-            f"the pipeline now reads {identity['topics']} as group {identity['group'] or '(none)'}: remove the "
-            "checkpoint with kohort pipeline reset, or give the pipeline another name"
+            f"{pipeline.state} is the checkpoint for topics {before['topics']} and group "
+            f"{before['group'] or '(none)'}, but the pipeline now has topics {identity['topics']} and "
+            f"group {identity['group'] or '(none)'}. Remove the checkpoint with kohort pipeline reset, or "
+            "give the pipeline another name"
         )
 
 

@@ -69,8 +69,8 @@ def _resolve_times(
     none = sorted(tp for tp in times if tp not in found)
     if none and given.strict:
         raise ConfigError(
-            f"{none[0]} has no record at or after time {times[none[0]]}: give an earlier time, or "
-            "startingOffsetsByTimestampStrategy=latest"
+            f"{none[0]} has no record at or after timestamp {times[none[0]]}: give an earlier timestamp, "
+            "or startingOffsetsByTimestampStrategy=latest"
         )
     return found | _at(cluster, none, "latest")
 

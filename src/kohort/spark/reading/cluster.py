@@ -143,7 +143,9 @@ class KohortCluster:
         except ApiError as error:
             if error.code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
                 raise ApiError(
-                    error.code, f"group {self._group_id} has live consumers: give this query its own group.id"
+                    error.code,
+                    f"group {self._group_id} has members, so a query outside of the group cannot commit: give "
+                    "this query its own group.id",
                 ) from error
             raise
 
@@ -258,5 +260,5 @@ def selected_partitions(
     chosen = {TopicPartition(t, p) for t, partitions in options.assign.items() for p in partitions}
     if chosen - found and not absent_ok:
         names = ", ".join(map(str, sorted(chosen - found)))
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"option assign has partitions that do not exist: {names}")
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partitions in the option assign do not exist: {names}")
     return chosen & found

@@ -84,8 +84,8 @@ class LogChanges:
         names = ", ".join(sorted(topics))
         if self._fail:
             raise DataLost(
-                f"topics recreated since the last micro-batch: {names}. The offsets of the query are those of the "
-                "deleted topic. To read the new topic from its beginning, set failOnDataLoss=false "
+                f"topics recreated since the last micro-batch: {names}. The offsets of the query belong to "
+                "the deleted topics. To read the new topics from the beginning, set failOnDataLoss=false "
                 "(fail_on_data_loss in a pipeline)"
             )
         log.warning("topics recreated, read from the beginning: %s (failOnDataLoss=false)", names)

@@ -160,8 +160,8 @@ class MemberStreamReader(KohortStreamReader):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         raise ConfigError(
-            "group.mode=member is for continuous queries: each rebalance would change the end of an available-now "
-            "run. Use trigger(processingTime=...), or group.mode=standalone"
+            "group.mode=member is only for continuous queries, since a rebalance would change the end of "
+            "an available-now run. Use trigger(processingTime=...), or group.mode=standalone"
         )
 
     def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name

@@ -140,11 +140,11 @@ class KohortBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark has 
             return
         if self._options.fail_on_data_loss:
             raise ConfigError(
-                f"endingOffsets are past the end of the log: {'; '.join(beyond)}. Give latest (-1), or "
-                "failOnDataLoss=false to read up to the end"
+                f"endingOffsets are after the log end: {'; '.join(beyond)}. Give latest (-1), or set "
+                "failOnDataLoss=false to read up to the log end"
             )
         log.warning(
-            "endingOffsets are past the end of the log, reading up to it: %s (failOnDataLoss=false)", "; ".join(beyond)
+            "endingOffsets are after the log end, reading up to it: %s (failOnDataLoss=false)", "; ".join(beyond)
         )
         end |= {tp: min(offset, heads[tp]) for tp, offset in end.items()}
 

@@ -211,8 +211,9 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         backwards = [f"{tp} from {begin[tp]} to {upto[tp]}" for tp in sorted(upto) if begin[tp] > upto[tp]]
         if backwards:
             raise KohortError(
-                f"Spark asks for a range that ends before it starts: {'; '.join(backwards)}. The first micro-batch of "
-                "this checkpoint was planned from other offsets; give the query a group.id, which pins its start"
+                f"Spark requests offsets that end before they start: {'; '.join(backwards)}. The first "
+                "micro-batch of this checkpoint was planned with other start offsets: set group.id, so that "
+                "the query stores them"
             )
         self._planned = True
         ranges = [r._replace(redelivered_below=again.get(r.tp, 0)) for r in ranges_between(begin, upto)]

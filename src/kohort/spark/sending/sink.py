@@ -44,7 +44,7 @@ def check_sink_schema(fields: Sequence[tuple[str, str]], options: SinkOptions) -
                 "kohort.spark.to_records(df, ...) converts any DataFrame into these columns"
             )
         if kind not in SINK_TYPES[name]:
-            raise ConfigError(f"sink: column {name!r} is {' or '.join(SINK_TYPES[name])}, not {kind}")
+            raise ConfigError(f"sink: column {name!r} must be {' or '.join(SINK_TYPES[name])}, not {kind}")
     names = [name for name, _ in fields]
     if "value" not in names:
         raise ConfigError("sink: column 'value' is missing: add it, for example with kohort.spark.to_records")

@@ -103,7 +103,7 @@ def compile_schema(text: str) -> Reader:
 def field_names(text: str) -> list[str]:
     schema = _parsed(text)
     if not isinstance(schema, dict) or schema.get("type") != "record":
-        raise ConfigError("value.avro.schema: expected a record at the top")
+        raise ConfigError("value.avro.schema: the top-level type must be a record")
     compile_schema(text)
     return [field["name"] for field in schema["fields"]]
 
@@ -143,7 +143,7 @@ class _SchemaRewriter:
     def rewrite(self, schema: Any, space: str, depth: int) -> Any:
         """Convert an Avro schema for fastavro; omit unsupported logical types. Raises ConfigError."""
         if depth > DEPTH_MOST:
-            raise ConfigError(f"value.avro.schema is nested more than {DEPTH_MOST} deep")
+            raise ConfigError(f"value.avro.schema is nested more than {DEPTH_MOST} levels deep")
         if isinstance(schema, str):
             return self._reference(schema, space)
         if isinstance(schema, list):

@@ -40,7 +40,7 @@ def check_schema(fields: Sequence[tuple[str, str]]) -> tuple[str, ...]:
                 f'schema: {unknown_option(name, TYPES)}: format("kohort") has the columns {", ".join(TYPES)}'
             )
         if kind != TYPES[name]:
-            raise ConfigError(f"schema: column {name!r} is {TYPES[name]}, not {kind}")
+            raise ConfigError(f"schema: column {name!r} must be {TYPES[name]}, not {kind}")
     return tuple(name for name, _ in fields)
 
 

@@ -88,14 +88,14 @@ class CsvReader:
         backslashed = self._split(text, self._backslashed, lambda inside: _ESCAPED.sub(r"\1", inside))
         either = [fields for fields in (doubled, backslashed) if fields and len(fields) == len(self._schema)]
         if len(either) == 2 and doubled != backslashed:
-            raise ValueError('ambiguous: a backslash before a quote (\\")')
+            raise ValueError("the CSV value is ambiguous: it has a backslash before a quote")
         return self._checked(either[0] if either else doubled, text)
 
     def _checked(self, fields: list[tuple[str, bool]] | None, text: str) -> list[tuple[str, bool]]:
         if fields is None:
-            raise ValueError(f"an unclosed quote, or a line end outside of quotes: {shown(text)!r}")
+            raise ValueError(f"the CSV value has an unclosed quote, or a line end outside of quotes: {shown(text)!r}")
         if len(fields) != len(self._schema):
-            raise ValueError(f"{len(fields)} fields, expected {len(self._schema)}")
+            raise ValueError(f"the CSV value has {len(fields)} fields, expected {len(self._schema)}")
         return fields
 
     def _split(self, text: str, field: re.Pattern[str], inside: Callable[[str], str]) -> list[tuple[str, bool]] | None:

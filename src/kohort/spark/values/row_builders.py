@@ -86,7 +86,7 @@ class BadRecords:
         where = f"{batch.column('topic')[row]}-{batch.column('partition')[row]} offset {batch.column('offset')[row]}"
         if self.policy == "fail":
             raise BadRecord(
-                f"{where}: {problems[row]}. To go on without such records, set badRecords to drop, null or dlq"
+                f"{where}: {problems[row]}. To continue after such records, set badRecords to drop, null or dlq"
             )
         if self.sends:
             self._send(batch, problems)
@@ -199,14 +199,14 @@ def row_builder_of(schema: Any, options: SourceOptions) -> RowBuilder:
     types = {n: TYPES[RECORD_COLUMNS[n]] for n in RECORD_COLUMNS} | {ERROR: "string"}
     for name, kind in named:
         if name in types and kind != types[name]:
-            raise ConfigError(f"schema: column {name!r} is {types[name]}, not {kind}")
+            raise ConfigError(f"schema: column {name!r} must be {types[name]}, not {kind}")
     required = next((f.name for f in schema.fields if not f.nullable), None)
     if required:
         raise ConfigError(f"schema: column {required!r} is NOT NULL, but a value may lack it: remove NOT NULL")
     arrow = to_arrow_schema(schema, timezone="UTC")
     fields = arrow.empty_table().select([n for n, _ in named if n not in types]).schema
     if not len(fields):
-        raise ConfigError(f"schema: no column for the value, but value.format={options.value_format} is set")
+        raise ConfigError(f"schema: value.format={options.value_format} needs a column for the decoded value")
     value = ValueFormat(
         options.value_format, fields, options.value_separator, avro=options.avro_schema, framing=options.avro_framing
     )

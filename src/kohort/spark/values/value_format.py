@@ -45,7 +45,7 @@ class ValueFormat:
             for field in schema:
                 if is_type.is_time(field.type):  # a time column would interpret Avro's numbers as nanoseconds
                     raise ConfigError(
-                        f"schema: column {field.name!r}: times of day are read from Avro as int or bigint"
+                        f"schema: column {field.name!r}: an Avro time of day must be read as int or bigint"
                     )
         else:
             check_types(kind, schema)
@@ -129,6 +129,6 @@ def check_types(kind: str, schema: pa.Schema) -> None:
                 CsvReader(one, ",", UTC)
         except TypeError as error:
             raise ConfigError(
-                f"schema: column {field.name!r}: value.format={kind} does not support {error}; read it as string, "
-                "or the whole value with value.format=raw"
+                f"schema: column {field.name!r}: value.format={kind} does not support {error}; declare the "
+                "column as string, or set value.format=raw"
             ) from None

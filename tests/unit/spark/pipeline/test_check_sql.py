@@ -145,7 +145,7 @@ def test_valid_spark_queries_are_accepted(query: str) -> None:
         ("select transform(tags, t -> upper(tt)) from input", "no column 'tt'; found amount, at, country, "
          "id, m, place, tags, user"),
         ("with a as (select idd from input) select * from a", "no column 'idd'; did you mean id?"),
-        ("select id from input; select 1", "expected one SQL query, without ;"),
+        ("select id from input; select 1", "expected one SQL query, found 2"),
         (" ", "the SQL query is empty"),
     ],
 )  # fmt: skip
@@ -259,7 +259,7 @@ def test_shipped_pipelines_pass_the_sql_check(name: str) -> None:
         ("user string", "_problem string", "line 4: schema: column '_problem' is reserved for the pipeline"),
         ("user string", "_corrupt_record string", "line 4: schema: column '_corrupt_record' is reserved "
          "for the pipeline"),
-        ("user string", "MS string", "line 4: schema: SQL ignores case: 'MS' and 'ms' are one column"),
+        ("user string", "MS string", "line 4: schema: columns 'MS' and 'ms' differ only in case, which SQL ignores"),
         ("ms / 1000 as s", "1 as s, 2 as _failed", "line 8: column '_failed' is reserved for the pipeline"),
         ("topics: [clicks],", "topics: [clicks], group: '',", "line 4: group: '' is blank: give a name, or remove "
          "group"),

@@ -57,8 +57,8 @@ def test_error_of_a_changed_column_type_names_the_parquet_file_and_the_column(
     kind = columns(n=there)["n"].dataType.simpleString()
     assert "sink table: column n is " in str(refused.value)
     assert f", but {kind} in " in str(refused.value)
-    assert "/out/batch-0000000001-0000-1f3c9a2b.parquet: readers take one type" in str(refused.value)
-    assert f"Cast it to {kind} in a step, or give another path" in str(refused.value)
+    assert "/out/batch-0000000001-0000-1f3c9a2b.parquet. All files of a folder need the same type" in str(refused.value)
+    assert f"cast the column to {kind} in a step, or give another path" in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ def test_sink_rejects_partition_columns_that_differ_from_those_of_its_folder(tmp
     folder = files(tmp_path, columns(n="long"), partition="country=FR")
 
     assert FolderTypes("table", ("country",), folder)
-    with pytest.raises(SinkRefused, match="is partitioned by country, not by no column as in partition_by"):
+    with pytest.raises(SinkRefused, match="is partitioned by country, but partition_by gives no column"):
         FolderTypes("table", (), folder)
-    with pytest.raises(SinkRefused, match="is partitioned by country, not by day, country as in partition_by"):
+    with pytest.raises(SinkRefused, match="is partitioned by country, but partition_by gives day, country"):
         FolderTypes("table", ("day", "country"), folder)
 
 

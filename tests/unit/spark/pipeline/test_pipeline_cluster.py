@@ -78,7 +78,11 @@ def test_sinks_use_the_login_of_the_source_in_a_file_without_top_level_brokers(p
     [
         ("sasl.mechanism: PLAIN", "sasl.mechanism: PLAINS", "line 4: .*sasl.mechanism='PLAINS'"),
         ("linger.ms", "lingre.ms", "line 8: .*did you mean kafka.linger.ms"),
-        ("linger.ms: 20", "bootstrap.servers: x", "line 8: bootstrap.servers: use the source's key"),
+        (
+            "linger.ms: 20",
+            "bootstrap.servers: x",
+            "line 8: kafka: bootstrap.servers: use the key brokers next to kafka",
+        ),
         ("sasl.username: etl, ", "", "line 4: .*sasl.password needs sasl.username"),
     ],
 )

@@ -117,7 +117,7 @@ sinks: [{noop: }]
 
     assert (pipeline.stream.name, [t.name for t in pipeline.tables]) == ("flights", ["weather"])
     assert "no source is a stream" in refused(several.replace("[flights]", "[flights], read: table"))
-    assert "'flights' is joined with another stream: give it a watermark" in refused(
+    assert "'flights' is joined with another stream: add watermark: {column: ..." in refused(
         several.replace(", read: table", "")
     )
 
@@ -162,11 +162,11 @@ sinks: [{noop: }]
             "localhost",
             "line 3: brokers: 'localhost': expected HOST:PORT, or several separated by commas",
         ),
-        ("every: 2 seconds", "every: soon", "line 17: trigger: every: 'soon': expected a time such as 2 seconds"),
+        ("every: 2 seconds", "every: soon", "line 17: trigger: every: 'soon': expected a duration such as 2 seconds"),
         (
             "dlq: {topic: orders-dlq, partitions: 3}\n",
             "",
-            "line 9: not_null: id: else: quarantine needs a dead-letter topic: add dlq: {topic: ...}",
+            "line 9: rule 'not_null: id': 'else: quarantine' needs a dead-letter topic: add dlq: {topic: ...}",
         ),
         ("- noop:", "- noop:\n    name: topic", "line 1: two sinks have the name 'topic': give each its own name"),
         ("start: group", "start: begin", "line 3: start: 'begin': expected earliest, latest or group"),
@@ -188,16 +188,16 @@ def test_errors_of_invalid_pipeline_settings_name_their_line(old: str, new: str,
 def test_sink_with_counts_setting_and_quarantine_rule_is_rejected() -> None:
     counted = changed("    name: table\n", "    name: table\n    counts: n\n")
 
-    assert "a sink with counts has aggregated rows, which rules cannot drop or quarantine" in refused(counted)
+    assert "the rows of a sink with counts are aggregates, which rules cannot drop or quarantine" in refused(counted)
 
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("[country]", "[country], compact_every: 1", "line 12: compact_every: 1: expected a number of micro-batches, "
-         "at least 2"),
-        ("    name: table\n", "    name: table\n    counts: country\n", "line 12: counts: country is in "
-         "partition_by, whose values are in folder names, not in the files"),
+        ("[country]", "[country], compact_every: 1", "line 12: compact_every: 1: expected 0, "
+         "or at least 2 micro-batches"),
+        ("    name: table\n", "    name: table\n    counts: country\n", "line 12: counts: column country is also "
+         "in partition_by, so the files do not contain it"),
         ("  - noop:", "  - parquet: {path: out/orders/new}\n", "line 1: Parquet outputs "
          "/pipelines/out/orders and /pipelines/out/orders/new overlap: give each sink and summary its own folder"),
     ],
@@ -229,14 +229,17 @@ def test_csv_and_avro_settings_of_a_pipeline_are_parsed_and_checked(tmp_path: Pa
     for said, problem in (
         ("{format: csv, schema: id long, separator: ab}", "separator='ab': expected one character"),
         ("{format: csv}", "format csv needs a schema"),
-        ("{format: avro, schema: id long}", "format avro needs avro_schema: a file such as orders.avsc, or its JSON"),
+        (
+            "{format: avro, schema: id long}",
+            "format avro needs avro_schema: a file such as orders.avsc, or a schema as JSON",
+        ),
         ("{format: avro, schema: id long, avro_schema: none.avsc}", "none.avsc: cannot be read"),
         ("{format: avro, schema: idd long, avro_schema: order.avsc}", "avro_schema has no field 'idd', only id"),
         ("{format: avro, schema: id long, avro_schema: '{}'}", "line 4: avro_schema: expected a type, found"),
         ("{format: json, schema: id long, separator: ;}", "unknown key 'separator' in decode; keys are format, schema"),
         (
             "{format: protobuf}",
-            "format: protobuf: not supported .formats are json, csv, avro, raw.: use format: raw",
+            "format: protobuf is not supported; formats are json, csv, avro, raw. Use format: raw",
         ),
     ):
         with pytest.raises(PipelineError, match=problem):
@@ -289,21 +292,21 @@ def test_join_of_streams_with_windows_is_parsed() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("delay: 10 minutes", "delay: soon", "line 8: delay: 'soon': expected a time such as 10 minutes"),
+        ("delay: 10 minutes", "delay: soon", "line 8: delay: 'soon': expected a duration such as 10 minutes"),
         ("size: 1 minute,", "", "line 12: steps[1].window needs 'size'"),
         (", agg: {n: count(*)}", "", "line 12: steps[1].window needs agg, such as agg: {n: count(*)}"),
         ("bytes: 64MiB", "bytes: much", "line 6: bytes='much': expected a size such as 64m, 1g or 1048576"),
-        ("{topic: {topic: out}, counts: n}", "parquet: {path: out}", "line 1: mode: update rewrites a window with "
-         "each change, which Parquet sinks cannot do: use mode: append"),
-        ("watermark: 10 minutes, by", "watermark: 1 hour, by", "line 12: watermark: 1 hour of at: Spark allows one "
-         "watermark for a row, and its source has one (orders has at with 10 minutes, payments has timestamp "
-         "with 1 hour): remove one of them"),
-        ("time: at,", "time: paid,", "line 12: watermark: 10 minutes of paid: Spark allows one watermark for a row, "
-         "and its source has one (orders has at with 10 minutes, payments has timestamp with 1 hour): remove one of "
-         "them"),
+        ("{topic: {topic: out}, counts: n}", "parquet: {path: out}", "line 1: mode: update would replace the "
+         "row of a window, but Parquet sinks only add rows: use mode: append"),
+        ("watermark: 10 minutes, by", "watermark: 1 hour, by", "line 12: watermark: 1 hour of at: Spark allows only "
+         "one watermark, and the source already has one (orders has at with 10 minutes, payments has timestamp "
+         "with 1 hour). Remove one of them"),
+        ("time: at,", "time: paid,", "line 12: watermark: 10 minutes of paid: Spark allows only one watermark, and "
+         "the source already has one (orders has at with 10 minutes, payments has timestamp with 1 hour). Remove one "
+         "of them"),
         ("mode: update", "  - window: {time: window_start, size: 1 hour, watermark: 1 hour, agg: {n: count(*)}}\n"
-         "mode: update", "line 13: watermark: a window over windows inherits the first window's watermark: "
-         "remove it here"),
+         "mode: update", "line 13: watermark: this window aggregates the rows of another window, whose "
+         "watermark it uses: remove this watermark"),
         ("mode: update", "mode: complete", "line 13: mode: 'complete': expected append or update"),
     ],
 )  # fmt: skip
@@ -365,9 +368,9 @@ def test_source_in_member_mode_gets_the_options_of_a_group_member() -> None:
          "member?"),
         ("  group: g\n", "", "line 5: group_mode: member needs a group"),
         ("group: g", "group: g\n  read: table", "line 7: a table is read whole: group_mode must be standalone"),
-        ("trigger: {every: 2 seconds}", "", "line 6: group_mode: member is for continuous pipelines: each "
-         "rebalance would change the end of a single run. Use trigger: {every: 2 seconds} "
-         "and run it --continuous, or remove group_mode"),
+        ("trigger: {every: 2 seconds}", "", "line 6: group_mode: member needs a continuous run, since a "
+         "rebalance would change the end of any other run. Use trigger: {every: 2 seconds} "
+         "and --continuous, or remove group_mode"),
         ("group: g", "group: g\n  watermark: {column: timestamp, delay: 1 minute}", "line 7: group_mode: member does "
          "not support windows and joins of streams: their state cannot move with a partition to another member"),
         ("session.timeout.ms", "sesion.timeout.ms", "line 8: unknown option 'kafka.sesion.timeout.ms'; did you mean "
@@ -376,10 +379,11 @@ def test_source_in_member_mode_gets_the_options_of_a_group_member() -> None:
         ("12000", "1000", "line 8: heartbeat.interval.ms=3000 must be below session.timeout.ms=1000"),
         ("12000", "12000\n    heartbeat.interval.ms: 12000", "line 9: heartbeat.interval.ms=12000 must be below "
          "session.timeout.ms=12000"),
-        ("12000", "[1]", "line 8: session.timeout.ms: expected text, a number, true or false"),
-        ("session.timeout.ms: 12000", "group.id: x", "line 8: group.id: use the source's key group instead"),
+        ("12000", "[1]", "line 8: kafka: session.timeout.ms: expected text, a number, true or false"),
+        ("session.timeout.ms: 12000", "group.id: x", "line 8: kafka: group.id: use the key group next to kafka "
+         "instead"),
         ("session.timeout.ms: 12000", "enable.auto.commit: true", "line 8: option 'kafka.enable.auto.commit' is "
-         "refused: the query commits each completed micro-batch; see commitOffsets"),
+         "not supported: the query commits each completed micro-batch; see commitOffsets"),
     ],
 )  # fmt: skip
 def test_errors_of_invalid_member_mode_settings_name_their_line(old: str, new: str, said: str) -> None:
@@ -413,7 +417,7 @@ tests:
         "line 20: given: expected text for raw, but YAML reads False: put it in quotes"
     )
     assert refused(text.replace("[{value: {id: 1}, key: a}, {raw: x}, {value: null}]", "{input: 7}")) == (
-        "line 20: given: expected a list of records of 'input'"
+        "line 20: given: expected a list of records for the source 'input'"
     )
     assert refused(text.replace("given: [", "given: {other: [").replace("null}]", "null}]}")) == (
         "line 20: given: source 'other' does not exist; sources are input"

@@ -26,10 +26,10 @@ def test_spark_schema_is_parsed_into_column_names() -> None:
         ("id", "'id' has no type"),
         ("id, user string", "'id' has no type"),
         ("id long,", "a column is missing at the end"),
-        ("id long user string", "expected a comma or the end, found 'user'"),
+        ("id long user string", "expected a comma or the end of the schema, found 'user'"),
         ("a map<string>", "map needs element types, such as array<string> or map<string, long>"),
         ("a int, a long", "two columns have the name 'a'"),
-        ("a struct<b: int", "expected a comma or the end, found ''"),
+        ("a struct<b: int", "expected a comma or the end of the schema, found ''"),
         (" ", "the schema is empty"),
     ],
 )

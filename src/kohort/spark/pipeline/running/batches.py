@@ -153,6 +153,6 @@ class BatchRunner:
                 rows = judged.where(judged[FAILED] == verdict).select(f"{SOURCE}.*").limit(_EXAMPLES).collect()
                 where = ", ".join(f"{r['topic']}-{r['partition']} offset {r['offset']}" for r in rows)
             raise ExpectationFailed(
-                f"{self._pipeline.file}, line {fatal[0].line}: {count.rows:,} rows fail {fatal[0].name!r} "
-                f"({fatal[0].reason}), for example {where}"
+                f"{self._pipeline.file}, line {fatal[0].line}: {count.rows:,} rows fail the rule "
+                f"{fatal[0].name!r} ({fatal[0].reason}), for example {where}"
             )

@@ -46,7 +46,8 @@ def quarantines(verdict: str, rules: Sequence[RowRule]) -> bool:
 def _letters_of(pipeline: Pipeline) -> DeadLetters:
     if pipeline.dead_letters is None:
         raise SinkRefused(
-            f"{pipeline.file}: rows cannot be decoded and dlq is missing: add dlq: {{topic: {pipeline.name}-dlq}}"
+            f"{pipeline.file}: some rows cannot be decoded, and the pipeline has no dead-letter topic: "
+            f"add dlq: {{topic: {pipeline.name}-dlq}}"
         )
     return pipeline.dead_letters
 

@@ -44,8 +44,8 @@ def claim_summary(pipeline: Pipeline, summary: Summary) -> ParquetFolder:
     foreign = set(folder.path.glob("*.parquet")) - {file.path for file in folder.all_files()}
     if foreign:
         raise SinkRefused(
-            f"summary {summary.name}: {min(foreign)} is not a file of this summary, but its readers would read it: "
-            "move it away, or give another path"
+            f"summary {summary.name}: its folder has another Parquet file, {min(foreign)}, which readers "
+            "would read too: move it away, or give another path"
         )
     return folder
 
@@ -124,8 +124,9 @@ def _check_owners(folder: ParquetFolder, name: str) -> None:
         if place == folder.path and other.same_place(mine):
             if any(file.owner == other.id for file in folder.all_files()):
                 raise SinkRefused(
-                    f"{name}: {folder.path} has rows of a former checkpoint of pipeline {mine.pipeline}, which this "
-                    "run would write again: remove them with kohort pipeline reset --outputs, or give another path"
+                    f"{name}: {folder.path} has rows that pipeline {mine.pipeline} wrote with a former "
+                    "checkpoint. This run would write the rows again: remove them with kohort pipeline reset "
+                    "--outputs, or give another path"
                 )
             _remove_marks(folder.path, other.id)
             continue

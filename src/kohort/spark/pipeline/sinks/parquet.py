@@ -63,8 +63,8 @@ class FolderTypes:
             if not widens(field.dataType, known.type):
                 has, comes = known.type.simpleString(), field.dataType.simpleString()
                 raise SinkRefused(
-                    f"sink {self._sink}: column {field.name} is {comes}, but {has} in {known.file}: readers take one "
-                    f"type for the whole folder. Cast it to {has} in a step, or give another path"
+                    f"sink {self._sink}: column {field.name} is {comes}, but {has} in {known.file}. All files of "
+                    f"a folder need the same type: cast the column to {has} in a step, or give another path"
                 )
             found[field.name] = known.type.simpleString()
         return found
@@ -86,8 +86,8 @@ class FolderTypes:
         if names != self._partition_by:
             have, want = ", ".join(names) or "no column", ", ".join(self._partition_by) or "no column"
             raise SinkRefused(
-                f"sink {self._sink}: {path} is partitioned by {have}, not by {want} as in partition_by: readers "
-                "take one layout for the whole folder. Give another path"
+                f"sink {self._sink}: {path} is partitioned by {have}, but partition_by gives {want}. All files "
+                "of a folder need the same partition columns: give another path"
             )
 
 
@@ -150,10 +150,10 @@ class ParquetSink(Sink):
         columns, every = tuple(body.texts("partition_by", [])), body.take("compact_every", int, 0)
         if common.counts and common.counts in columns:
             raise body.error(
-                f"counts: {common.counts} is in partition_by, whose values are in folder names, not in the files", line
+                f"counts: column {common.counts} is also in partition_by, so the files do not contain it", line
             )
         if every < 0 or every == 1:
-            raise body.error(f"compact_every: {every}: expected a number of micro-batches, at least 2", every_line)
+            raise body.error(f"compact_every: {every}: expected 0, or at least 2 micro-batches", every_line)
         path = root / body.take("path", str)
         return cls(name=common.name, counts=common.counts, path=path, partition_by=columns, compact_every=every)
 

@@ -170,8 +170,9 @@ class ParquetFolder:
         for file in repeated:
             if _MERGED.fullmatch(file.path.name):
                 raise SinkRefused(
-                    f"{file.path} has rows up to micro-batch {file.last}, but the checkpoint continues at {batch}: it "
-                    "is not the checkpoint of these rows. Remove both: kohort pipeline reset --outputs"
+                    f"{file.path} has rows up to micro-batch {file.last}, but the checkpoint continues at "
+                    f"micro-batch {batch}, so it is another checkpoint. Remove files and checkpoint with kohort "
+                    "pipeline reset --outputs"
                 )
         for file in repeated:
             file.path.unlink(missing_ok=True)
@@ -246,7 +247,7 @@ class ParquetFolder:
             output, inputs = self.path / note["output"], [self.path / name for name in note["inputs"]]
         except (ValueError, KeyError, TypeError) as error:
             raise SinkRefused(
-                f"{self._note}, the note file that lists merged files of {self.path}, is damaged: {error}"
+                f"the note file {self._note}, which lists merged files of {self.path}, is damaged: {error}"
             ) from None
         if (staged := self._work / output.name).exists():
             staged.replace(output)
