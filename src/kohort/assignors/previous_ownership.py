@@ -62,7 +62,7 @@ class PartitionNumbers:
         step = self.topics
         given = list(numbers)
         pairs = zip(map(self._names.__getitem__, [n % step for n in given]), [n // step for n in given], strict=True)
-        # map() creates the partitions by tuple.__new__, without a call of a Python function for each.
+        # tuple.__new__ avoids a call of a Python function for each partition
         return list(map(tuple.__new__, repeat(TopicPartition), pairs))
 
     def __iter__(self) -> Iterator[int]:
@@ -134,7 +134,7 @@ def _weigh(
                 owner[number] = member_id
                 owned[number] = None
                 continue
-            # As in Kafka, ``other`` counts with the generation of its Subscription, not with that of its user data.
+            # As in Kafka, the Subscription of ``other`` determines its generation, not its user data.
             if generation < stated[other]:
                 continue
             found.owned[other].pop(number, None)

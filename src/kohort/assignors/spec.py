@@ -65,7 +65,7 @@ def no_user_data(owned: Iterable[TopicPartition], generation: int) -> None:
 
 
 def java_order(text: str) -> bytes:
-    """Return the sort key of a string, with the order of Java's String.compareTo: by UTF-16 code units."""
+    """Return a sort key that orders strings like Java's String.compareTo: by UTF-16 code units."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
@@ -92,7 +92,7 @@ def java_bucket(code: int, size: int) -> int:
 
 
 def in_hash_order(members: Sequence[MemberSubscription]) -> list[MemberSubscription]:
-    """Sort members into the order of the Java client's HashMap, because the first members get one partition more.
+    """Sort members into the order of the Java client's HashMap. The first members get one partition more.
 
     Within a hash bucket Java has the order of insertion. Here the members of a bucket are sorted by member id, so the
     result does not depend on the given order.

@@ -186,9 +186,9 @@ class Loads:
 
 
 def imbalance(held: Mapping[str, Collection[int]]) -> int:
-    """Return the sum of the differences between the partition counts of each two members; 0 is perfect balance."""
+    """Return the sum of partition count differences over all pairs of members; 0 is perfect balance."""
     sizes = sorted(map(len, held.values()))
-    # in ascending order, the count with index i is the larger one in i pairs
+    # in ascending order, the count with index i is the larger one in i pairs, and the smaller one in its other pairs
     return sum(size * (2 * i - len(sizes) + 1) for i, size in enumerate(sizes))
 
 
@@ -204,7 +204,7 @@ class MixedSubscriptions:
     ) -> None:
         self._numbering = numbering
         self._racks = {m.member_id: m.rack for m in members}
-        # Many members have the same tuple of topic names: convert each distinct tuple one time.
+        # Many members have equal tuples of topic names: convert each distinct tuple only one time.
         distinct = {
             subscribed: (numbering.ranks(subscribed), sum(topics.counts.get(t, 0) for t in subscribed))
             for subscribed in {m.topics for m in members}

@@ -64,13 +64,13 @@ class GroupApi:
     check: Check = lambda _request, _config: None
     """Function that rejects an invalid request before the coordinator looks up the group. Raises ApiError."""
     withdraw: Withdraw | None = None
-    """Function that builds the response if the append of the records failed; None: refuse the whole request."""
+    """Function that builds the response after a failed append of the records; None: ``refuse`` builds it."""
     added_bytes: AddedBytes = lambda _request, _groups: NOTHING
     """Function that returns the maximum bytes by which a request enlarges the groups in memory."""
     read_only: bool = False
     """True if the coordinator also answers this request type before ``__consumer_offsets`` exists."""
     explain: Explain | None = None
-    """Function that builds the error response of a refused request, with the error message."""
+    """Function that adds the error message to an error response; None: the response has no field for a message."""
 
     def refused(self, request: GroupRequest, error: ApiError) -> Reply:
         reply = self.refuse(request, error.code)
@@ -95,7 +95,7 @@ GROUP_APIS: Final[dict[type[Message], GroupApi | SeveralGroupsApi]] = {
     ),
     HeartbeatRequest: GroupApi(classic_members.decide_heartbeat_in_any_group, refuse_heartbeat, check=check_group_id),
     LeaveGroupRequest: GroupApi(classic_members.decide_leave_in_any_group, refuse_leave, check=check_group_id),
-    # OffsetCommit accepts every group id, also the empty one.
+    # OffsetCommit accepts an empty group id.
     OffsetCommitRequest: GroupApi(commit.decide_commit, commit.refuse_commit, withdraw=commit.withdraw_commit),
     TxnOffsetCommitRequest: GroupApi(
         commit.decide_commit_in_transaction, commit.refuse_commit, check=check_group_id, withdraw=commit.withdraw_commit

@@ -13,7 +13,7 @@ from kohort.coordinator.journal_evidence import JournalEvidence
 from kohort.coordinator.outcome import TopicsView
 
 SEARCH_LOST_MS: Final = 1_000
-"""Time in ms after which a pattern search without steps no longer delays other groups: its group was deleted."""
+"""A pattern search without a step for this time in ms no longer blocks other groups. Its group was deleted."""
 
 OptionsOfGroup: TypeAlias = Callable[[str], GroupOptions]
 LagOfGroup: TypeAlias = Callable[[str, Iterable[tuple[str, int]]], int | None]
@@ -29,7 +29,10 @@ class SearchTurns:
         self._next_ms = 0
 
     def may_step(self, group_id: str, now_ms: int) -> bool:
-        """Return True if this group may do a search step now; False while another group searches."""
+        """Return True if the group may do a search step now.
+
+        Return False if another group searches, or if this millisecond already had a step.
+        """
         is_others_turn = self._of not in ("", group_id) and now_ms < self._stepped_ms + SEARCH_LOST_MS
         if self._stepped_ms == now_ms or is_others_turn:
             return False
@@ -40,7 +43,7 @@ class SearchTurns:
         self._of = ""
 
     def next_ms(self, now_ms: int) -> int:
-        """Return the time in ms of a waiting group's next attempt to search; each waiting group gets its own time."""
+        """Return the time in ms at which a waiting group tries again to search. Each waiting group has its own time."""
         self._next_ms = max(self._next_ms, now_ms) + 1
         return self._next_ms
 
@@ -54,7 +57,7 @@ class Context:
     rng: Rng
     topics: TopicsView
     evidence: JournalEvidence
-    """Observations for journal entries. Decisions do not depend on them, nor on ``lag_of``."""
+    """Data for journal entries. Decisions depend neither on it nor on ``lag_of``."""
     options_of_group: OptionsOfGroup
     searches: SearchTurns
     lag_of: LagOfGroup

@@ -24,10 +24,10 @@ SCHEMA: Final = "kohort/journal/1"
 
 TriggerEvent = Literal[
     "member_joined",  # a new member sent JoinGroup
-    "member_rejoined",  # a member with changed protocols, or the leader, sent JoinGroup
+    "member_rejoined",  # the leader, or a member with changed protocols, sent JoinGroup again
     "member_left",  # a member sent LeaveGroup
     "session_expired",  # the member sent no request within its session timeout
-    "new_member_expired",  # five minutes passed without a generation that includes the new member
+    "new_member_expired",  # no generation included the new member within five minutes
     "sync_timeout",  # members sent no SyncGroup within the rebalance timeout
     "static_replaced",  # a static member joined under a new member id, and the group must rebalance
     "over_capacity",  # the group had more members than group.max.size when it was loaded
@@ -42,14 +42,14 @@ Removal = Literal[
     "sync_timeout",
     "group_full",
     "pending_left",
-    "pending_expired",  # no client joined with a member id that the broker had assigned
+    "pending_expired",  # no client joined with the pending member id in time
 ]
 
 EpochEvent = Literal[
     "member_joined",  # a new member subscribed to topics
-    "subscription_changed",  # a member subscribed to other topics or another pattern
-    "assignor_changed",  # another server assignor than before is now preferred by most members of the group
-    "topics_changed",  # subscribed topics were created, deleted or extended by partitions
+    "subscription_changed",  # a member changed its topic names or its pattern
+    "assignor_changed",  # most members now prefer another server assignor
+    "topics_changed",  # a subscribed topic was created or deleted, or got more partitions
     "regex_resolved",  # a subscription pattern matches other topics than before
     "member_left",  # a member sent a heartbeat with epoch -1, or LeaveGroup
     "session_expired",  # a member sent no heartbeat within the session timeout
@@ -57,8 +57,8 @@ EpochEvent = Literal[
     "rejoin_timeout",  # a classic member sent no JoinGroup within the rebalance timeout
     "resync_timeout",  # a classic member sent no SyncGroup after its JoinGroup
     "converted",  # the group was converted from a classic group
-    "member_departed",  # inferred by ``kohort watch`` from records: the member left or was removed
-    "unexplained",  # inferred by ``kohort watch``: records show no cause
+    "member_departed",  # a member left or was removed; ``kohort watch`` inferred this from records
+    "unexplained",  # ``kohort watch`` found no cause in the records
 ]
 
 
@@ -79,11 +79,11 @@ class Vitals(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     lag: int | None = None
     """Lag in records of the member's partitions when the member left; None if unknown."""
     stalled_ms: int = 0
-    """Total time in ms, since ``last_seen_ms``, in which the broker stalled: it processed no events."""
+    """Total duration in ms of the broker's stalls since ``last_seen_ms``. A stalled broker processes no events."""
     stalled_at_ms: int | None = None
-    """Start in ms of the broker's first stall since ``last_seen_ms``; None without a stall."""
+    """Time in ms at which the first stall since ``last_seen_ms`` began; None without a stall."""
     client_metrics: MemberMetrics | None = None
-    """Metrics in the last push of the member's client (KIP-714); None without a push."""
+    """Last metrics that the member's client pushed (KIP-714); None if it pushed none."""
 
 
 class Change(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -95,7 +95,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     topics_added: tuple[str, ...] = ()
     topics_removed: tuple[str, ...] = ()
     owned_changed: bool = False
-    """True if the member reports other owned partitions than before, as after a cooperative client's revocation."""
+    """True if the member reports other owned partitions than before, for example after a revocation."""
     partitions_changed: dict[str, tuple[int, int]] = {}
     """Subscribed topics with a new partition count, as a dict: topic -> (count at generation start, count now)."""
     topics_created: tuple[str, ...] = ()
@@ -142,10 +142,10 @@ class MemberArrived(JournalEntry, frozen=True, kw_only=True, tag="member_arrived
     reason: str | None = None
     api_version: int | None = None
     vitals: Vitals | None = None
-    """Session of the member before this JoinGroup; None unless the member rejoined late."""
+    """Session data of a late member before this JoinGroup; None if the member was not late."""
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
-    """Like ``session_timeout_ms``: timeout in the JoinGroup; None in entries of older kohort versions."""
+    """Rebalance timeout in the JoinGroup. None, like ``session_timeout_ms``, in entries of older kohort versions."""
     software: str | None = None
     """Name and version of the client software (KIP-511); None if unknown."""
 
@@ -158,7 +158,7 @@ class MemberRemoved(JournalEntry, frozen=True, kw_only=True, tag="member_removed
     reason: str | None = None
     api_version: int | None = None
     by: ClientIdentity | None = None
-    """Client that requested the removal of the member; None if no other client requested it."""
+    """Other client that requested the member's removal; None without such a request."""
     vitals: Vitals | None = None
 
 
@@ -231,7 +231,7 @@ class RequestFenced(JournalEntry, frozen=True, kw_only=True, tag="request_fenced
     api: str
     error: str
     generation: int
-    """Generation id in the refused request. ``current``: generation id of the group."""
+    """Generation id or epoch in the refused request. ``current``: that of the coordinator."""
     current: int
     offsets: tuple[OffsetMove, ...] = ()
     """First offsets of a refused OffsetCommit, each with the committed offset of its partition."""
@@ -261,7 +261,7 @@ class EpochCause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     vitals: Vitals | None = None
     topics_added: tuple[str, ...] = ()
     topics_removed: tuple[str, ...] = ()
-    """Topics that the subscription of the member lost. ``topics_added``: topics that it gained."""
+    """Topics that the subscription lost. ``topics_added``: topics that it gained."""
     partitions_changed: dict[str, tuple[int, int]] = {}
     """Topics that changed, as a dict: topic -> partition counts before and after.
 
@@ -274,7 +274,7 @@ class EpochCause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     signs: SignsOfLife | None = None
     """Activity of the departed member; only in entries that ``kohort watch`` writes."""
     by: ClientIdentity | None = None
-    """Client that requested the removal of the member; None if no other client requested it."""
+    """Other client that requested the member's removal; None without such a request."""
     software: str | None = None
     """Name and version of the client software of ``member``, if its own request is the cause."""
 
@@ -297,7 +297,10 @@ class TargetComputed(JournalEntry, frozen=True, kw_only=True, tag="target_comput
 
     epoch: int
     assignor: str
-    """Name of the server assignor; empty in entries that ``kohort watch`` writes, if the broker chose the assignor."""
+    """Name of the server assignor.
+
+    Empty in an entry of ``kohort watch`` if the group uses the broker's default assignor.
+    """
     moves: tuple[Move, ...]
     """Partitions with another owner than in the previous target assignment."""
     members: int
@@ -319,7 +322,7 @@ class AwaitedPartition(msgspec.Struct, frozen=True):
     topic: str
     partition: int
     owner: str
-    """Member id of the present owner."""
+    """Member id of the current owner."""
 
 
 class MemberReconciled(JournalEntry, frozen=True, kw_only=True, tag="member_reconciled"):
@@ -389,13 +392,13 @@ class GenerationSeen(JournalEntry, frozen=True, kw_only=True, tag="generation_se
     signs: tuple[SignsOfLife, ...] = ()
     """Activity of the previous generation's members, observed by ``kohort watch``."""
     settled_seen_ms: int | None = None
-    """Time in ms of the last sample of the previous generation in which the group was not rebalancing."""
+    """Time in ms of the last sample that shows the previous generation without a rebalance."""
     rebalancing_seen_ms: int | None = None
-    """Time in ms of the first sample after the previous generation in which the group was rebalancing."""
+    """Time in ms of the first sample that shows the rebalance after the previous generation."""
     present: tuple[str, ...] | None = None
     """Ids of the members in the sample at ``rebalancing_seen_ms``; None if there is no such sample."""
     before: GenerationSeen | None = None
-    """Copy of the previous generation, whose own journal entry may be deleted; without ``signs``."""
+    """Previous generation without ``signs``. It is a copy, because its own journal entry may be deleted."""
 
 
 class GroupLoaded(JournalEntry, frozen=True, kw_only=True, tag="group_loaded"):
@@ -419,7 +422,7 @@ class GroupConverted(JournalEntry, frozen=True, kw_only=True, tag="group_convert
 
     to: Literal["consumer", "classic"]
     epoch: int
-    """Group epoch of the new consumer group, or generation id of the new classic group. The number does not change."""
+    """Group epoch or generation id of the group. The conversion does not change the number."""
     members: tuple[ClientIdentity, ...]
     by: ClientIdentity | None = None
     """Member whose join or departure converted the group."""
@@ -440,7 +443,7 @@ _BY_TAG: Final[dict[Any, type[JournalEntry]]] = {str(kind.__struct_config__.tag)
 
 
 def build_entry(entry: JournalEntry) -> bytes:
-    """Encode a journal entry as JSON; lone surrogates are kept."""
+    """Encode a journal entry as JSON. Strings may contain lone surrogates."""
     named: dict[str, Any] = {"schema": SCHEMA} | msgspec.to_builtins(entry)
     return json.dumps(named, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
 
@@ -451,10 +454,10 @@ def parse_entry(value: bytes) -> JournalEntry:
         tree = json.loads(value)
         tag = tree.get("kind") if isinstance(tree, dict) else None
         known = _BY_TAG.get(tag) if isinstance(tag, str) else None
-        # msgspec converts to the type of one journal entry thirty times faster than to the union of all types
+        # Conversion to one known type is thirty times faster than to the union of all types.
         entry: JournalEntry = msgspec.convert(tree, AnyEntry if known is None else known)
     except RecursionError as error:
-        raise ValueError("journal entry: JSON is nested too deeply") from error
+        raise ValueError("journal entry: its JSON is nested too deeply") from error
     except msgspec.ValidationError as error:
-        raise ValueError(f"not a journal entry of {SCHEMA}: {error}") from error
+        raise ValueError(f"invalid journal entry (schema {SCHEMA}): {error}") from error
     return entry

@@ -8,7 +8,7 @@ import msgspec
 
 LEAST_BYTES: Final = 200
 ITEM_BYTES: Final = 100
-"""Estimated memory in bytes of each value in a journal entry, besides its text."""
+"""Estimated memory in bytes of one value in a journal entry, without its text."""
 
 
 class ClientIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -19,7 +19,7 @@ class ClientIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
     client_host: str = ""
     instance_id: str | None = None
     classic: bool = False
-    """True for a member of a consumer group that uses the classic protocol."""
+    """True if the member uses the classic protocol in a consumer group."""
     principal: str = ""
     """Authenticated principal (``User:alice``) of a client that acts on other members; empty for other clients."""
 
@@ -51,7 +51,7 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     """True if the entry claims that records are in the log. If their append fails, the entry is dropped."""
 
     QUIET: ClassVar[bool] = False
-    """True if the journal may delay the entry until the next entry that is not quiet, and write both together."""
+    """True if the journal may delay the entry, and write it together with the next entry that is not quiet."""
 
     at_ms: int
     group: str

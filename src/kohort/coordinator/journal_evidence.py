@@ -17,12 +17,12 @@ MEMBERS: Final = 10_000
 SAME_MS: Final = 300_000
 """Metrics without a member id are ignored if two clients with equal client id and host push within this time in ms."""
 NAME_LETTERS_MAX: Final = 1_000
-"""Maximum letters in member id, client id and host of a client together. Longer names are not recorded."""
+"""Maximum letters of a client's member id, client id and host together. Longer names are not recorded."""
 NAME_PREFIX_MAX: Final = 300
-"""Number of letters in a member id or client id that are compared; the remaining ones are ignored."""
+"""Number of first letters by which two member ids or client ids are compared. The remaining letters are ignored."""
 GROUPS_MOST: Final = 10_000
 NAMES_MOST_BYTES: Final = 4 << 20
-"""Maximum bytes of the names of groups with counters.
+"""Maximum total bytes of the group ids for which counters are kept.
 
 Above it, or above ``GROUPS_MOST`` groups, the oldest counters are dropped.
 """
@@ -33,7 +33,7 @@ COMMITTERS: Final = 1_000
 JOURNAL_AGAIN_MS: Final = 3_600_000
 """Minimum time in ms between two journal entries about commits of the same non-member."""
 JOURNAL_BACKWARD_AGAIN_MS: Final = 1_000
-"""Minimum time in ms between two journal entries about commits of a non-member that move an offset back."""
+"""Minimum time in ms between two journal entries about a non-member's commits that move an offset back."""
 
 
 class MetricsByMember:
@@ -66,7 +66,7 @@ def names_fit(*names: str | None) -> bool:
 
 
 def name_prefix(name: str) -> str:
-    """Return the first letters of a member id or client id. Only these letters of two names are compared."""
+    """Return the first letters of a member id or client id. Names are compared only by these letters."""
     return name[:NAME_PREFIX_MAX]
 
 
@@ -90,7 +90,10 @@ class OffsetCounters:
                     self.committed += 1
 
     def expired_since(self, deleted: int) -> None:
-        """Count as expired what was added to ``self.deleted``, whose earlier value was ``deleted``."""
+        """Count offsets as expired that were just counted as deleted.
+
+        ``deleted``: value of ``self.deleted`` before these offsets were counted.
+        """
         self.expired += self.deleted - deleted
         self.deleted = deleted
 
@@ -137,7 +140,7 @@ class ClosedConnections:
             del self._closed_at_ms[next(iter(self._closed_at_ms))]
 
     def closed_at_ms(self, connection: int) -> int | None:
-        """Return the time in ms at which a connection closed; None if it is open, or if its record was dropped."""
+        """Return the closing time of a connection in ms; None if the connection is open, or its time was dropped."""
         return self._closed_at_ms.get(connection)
 
 
@@ -158,7 +161,7 @@ class BrokerStalls:
         self._stalls.append(stall)
 
     def since(self, from_ms: int, now_ms: int) -> tuple[int, int | None]:
-        """Return the total stall of the broker since ``from_ms``, in ms, and the begin of the first stall or None."""
+        """Return the total duration in ms of stalls since ``from_ms``, and the start of the first stall or None."""
         cut = [(max(s.from_ms, from_ms), min(s.until_ms, now_ms)) for s in self._stalls]
         stood = [(began, ended) for began, ended in cut if ended > began]
         return sum(ended - began for began, ended in stood), min((began for began, _ in stood), default=None)

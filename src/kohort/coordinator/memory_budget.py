@@ -27,25 +27,25 @@ OFFSET_BYTES: Final = 400
 NAME_BYTES: Final = 100
 PARTITION_BYTES: Final = 400
 TOPIC_BYTES: Final = 150
-"""Estimated memory in bytes for each topic. All estimates in bytes below are for names of ``USUAL_NAME`` letters."""
+"""Estimated memory in bytes of one topic. All estimates are for names of ``USUAL_NAME`` letters."""
 USUAL_NAME: Final = 100
 LETTER_BYTES: Final = 4
 NAME_LETTER_BYTES: Final = 4 * LETTER_BYTES
-"""Bytes counted for each letter of a name beyond ``USUAL_NAME``: records and journal entries repeat names."""
+"""Bytes counted for each letter of a name beyond ``USUAL_NAME``. Records and journal entries repeat the name."""
 REGEX_BYTES: Final = 500
 MATCH_BYTES: Final = 8
-"""Memory in bytes for each topic that matches a subscription pattern. The topic's name is counted elsewhere."""
+"""Memory in bytes for each topic that matches a subscription pattern, without the name of the topic."""
 FREE_BYTES: Final = 16_384
-"""Maximum bytes of metadata in a request by an existing member when the memory limit is reached."""
+"""Maximum bytes of metadata that an existing member may send after the memory limit is reached."""
 MEASUREMENTS: Final = 8
-"""Memory is measured again whenever requests have added an eighth of the limit: groups may have been removed."""
+"""The memory is measured again each time requests have added one eighth of the limit."""
 MEASURE_EVERY_MS: Final = 1_000
 MEASURED_AT_ONCE: Final = 2_000
 """Number of members whose memory is measured during one request; this takes a few milliseconds."""
 OFFSETS_PER_MEMBER: Final = 20
-"""This number of offsets takes as long to measure as one member."""
+"""Number of offsets that take as long to measure as one member."""
 EXISTING_FACTOR: Final = 2
-"""Existing groups may take twice the memory limit; new groups are refused at the limit itself."""
+"""Existing groups may grow up to the memory limit times this factor. New groups are refused at the limit itself."""
 NO_LIMIT: Final = -1
 
 
@@ -74,7 +74,7 @@ class MemoryBudget:
         self.refused = 0
 
     def admit(self, added: Added, all_groups: Iterable[Groups], now_ms: int) -> bool:
-        """Return True if a request's bytes fit into the limit; then add them to the memory in use."""
+        """Return True if the memory limit allows the bytes of a request; then count them as used."""
         size = added.new + added.grown
         if self.limit == NO_LIMIT or not size:
             return True
@@ -119,7 +119,7 @@ def added_by_join(request: GroupRequest, groups: Groups) -> Added:
     only_an_id = not message.member_id and not message.group_instance_id
     if only_an_id and request.api_version >= FIRST_WITH_REQUIRED_ID:
         member = PENDING_BYTES + names
-    else:  # the member id begins with the client id or the instance id
+    else:  # the member id contains the client id or instance id, so count the names twice
         member = metadata_bytes + MEMBER_BYTES + 2 * names + bytes_of_long_names(message.group_id)
     return Added(member + _added_by_name(message.group_id, groups))
 
@@ -138,7 +138,7 @@ def _metadata_growth(size: int, before: int) -> Added:
 
 
 def added_by_offsets(records: Iterable[Record], groups: Groups, producer_id: int) -> Added:
-    """Return how many bytes offset records add to their groups. Offsets of an open transaction count, too."""
+    """Return the bytes by which offset records enlarge groups, including offsets of open transactions."""
     new = grown = 0
     named: str | None = None
     for record in records:
@@ -170,7 +170,7 @@ def _bytes_of_text(text: str | None) -> int:
 
 
 def added_by_members(records: Iterable[Record], groups: Groups) -> Added:
-    """Return the bytes by which member records enlarge consumer groups. Bytes of replaced members are subtracted."""
+    """Return the bytes by which member records enlarge consumer groups. Bytes of replaced records are subtracted."""
     sizes: dict[tuple[str, str], int] = {}
     before = new = 0
     for record in records:
@@ -211,7 +211,7 @@ def _bytes_of_classic(group_id: str, member: Member) -> int:
 
 
 def added_by_patterns(records: Iterable[Record]) -> int:
-    """Return the maximum bytes of subscription patterns, together with the topics that match them."""
+    """Return the maximum bytes of subscription patterns and of the topics that match them."""
     found = ((r.regex, r.value) for r in records if isinstance(r, RegexResolved))
     return sum(_bytes_of_regex(regex, value) + NAME_BYTES * len(value.topics) for regex, value in found if value)
 
@@ -225,12 +225,12 @@ def _added_by_name(group_id: str, groups: Groups) -> int:
 
 
 def bytes_of_long_names(*names: str | None) -> int:
-    """Return the bytes counted for the letters of names beyond ``USUAL_NAME``."""
+    """Return the bytes counted for long names: for all letters beyond ``USUAL_NAME`` in each name."""
     return sum(NAME_LETTER_BYTES * (len(name) - USUAL_NAME) for name in names if name and len(name) > USUAL_NAME)
 
 
 def sizes_of(groups: Groups) -> Iterator[tuple[int, int]]:
-    """Yield each group's estimated bytes, and the effort of measuring it (1: that of a classic member).
+    """Yield each group's estimated bytes, and the effort of measuring it (1 for each classic member).
 
     Groups may change while the caller handles a result.
     """
@@ -252,7 +252,7 @@ def _size_of_offsets(offsets: GroupOffsets) -> tuple[int, int]:
     for partitions in offsets.by_topic.values():
         count += len(partitions)
         for kept in partitions.values():
-            if not isinstance(kept, bytes):  # an offset that is kept as bytes has no commit metadata
+            if not isinstance(kept, bytes):  # an offset stored as record bytes has no commit metadata
                 size += _bytes_of_text(kept.metadata)
     for *_, value in offsets.pending or ():
         count += 1

@@ -41,7 +41,7 @@ _INT32 = struct.Struct(">i")
 _PLAIN = struct.Struct(">hqiBq3s16s")
 LONGEST_NAME: Final = 0x7FFF
 _TOPIC_ID_ALONE = b"\x01\x00\x10"
-"""First bytes of an offset record's tagged fields if the topic id is the only one (tag 0, 16 bytes)."""
+"""First bytes of an offset record's tagged fields if the topic id is the only tagged field (tag 0, 16 bytes)."""
 KeyValue = tuple[bytes, bytes | None]
 RECORD_TIMES: Final = (
     "commit_timestamp",
@@ -314,7 +314,7 @@ def _offset_place(key: bytes) -> tuple[str, str, int]:
 
 
 def is_plain_offset(value: bytes) -> bool:
-    """Return True for an offset record value of the version that kohort writes, without commit metadata."""
+    """Return True if the value of an offset record has kohort's version and no commit metadata."""
     return len(value) == _PLAIN.size and value[14] == 1 and value[23:26] == _TOPIC_ID_ALONE and value[:2] == b"\x00\x04"
 
 

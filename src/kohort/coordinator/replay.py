@@ -128,7 +128,7 @@ def replay_log(groups: Groups, log: Iterable[LogItem], now_ms: int, skipped: Ski
                 continue
         elif isinstance(value, SPECIAL):
             replay_one(groups, (key, value), now_ms, skipped, ahead_ms)
-            places.clear()  # a later commit may replace pending offsets: replay() handles it
+            places.clear()  # only replay() handles a commit that replaces pending offsets
             continue
         record = _parsed(key, value, skipped)
         if record is None:

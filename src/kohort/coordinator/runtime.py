@@ -327,7 +327,7 @@ class Coordinator:
 
     def _refused(self, shard: Shard, group_id: str, outcome: Outcome, error: KohortError, ctx: Context) -> Outcome:
         code = append_error(error)
-        # The client sent no request for a topic search, so no response can report the error.
+        # A topic search has no request, so no response can report the error.
         if any(isinstance(record, RegexResolved) for record in outcome.records):
             note = f"matches of subscription patterns cannot be persisted, retrying: {error}"
             self._notes.append(warning(note, "regex"))
@@ -340,11 +340,11 @@ class Coordinator:
         if outcome.round_changed and group is not None:
             dropped = drop_round(group, ctx, code)
             refusal.replies += dropped.replies
-            # drop_round() does not know members that this decision removed: cancel their timers.
+            # drop_round() does not cancel the timers of members that this decision removed.
             refusal.timers += [change for change in outcome.timers if isinstance(change, CancelTimer)]
             refusal.timers += dropped.timers
             refusal.journal += dropped.journal
-        if group_id in shard.groups.consumer:  # the consumer group could not be converted to a classic group
+        if group_id in shard.groups.consumer:  # the conversion of the consumer group to a classic group failed
             shard.groups.by_id.pop(group_id, None)
         return refusal
 

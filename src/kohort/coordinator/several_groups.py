@@ -47,7 +47,7 @@ LISTED_US: Final = 3.0
 FILTER_US: Final = 0.4
 STATES: Final = [state.value for kind in (GroupState, ConsumerGroupState) for state in kind]
 SETTLED_US: Final = 0.15
-"""Cost in microseconds, per member, of computing the state of a consumer group."""
+"""Cost in microseconds per member to compute the state of a consumer group."""
 OF_CLASSIC_PROTOCOL: Final = 0
 OF_CONSUMER_PROTOCOL: Final = 1
 MODERN_MEMBER_US: Final = 6
@@ -163,7 +163,10 @@ def decide_delete_group(groups: Groups, group_id: str, request: GroupRequest, ct
 
 def _end_classic(group: ClassicGroup, out: Outcome) -> None:
     if group.state is not GroupState.EMPTY:
-        raise ApiError(ErrorCode.NON_EMPTY_GROUP, f"group {group.group_id!r} is {group.state.value}, not empty")
+        raise ApiError(
+            ErrorCode.NON_EMPTY_GROUP,
+            f"group {group.group_id!r} is {group.state.value}: only an empty group can be deleted",
+        )
     out.records.append(GroupWritten(group.group_id, None))
     cancel_timers(group, out)
     group.round.pending_join.clear()
@@ -171,7 +174,10 @@ def _end_classic(group: ClassicGroup, out: Outcome) -> None:
 
 def _end_consumer(group: ModernGroup, out: Outcome) -> None:
     if group.members:
-        raise ApiError(ErrorCode.NON_EMPTY_GROUP, f"group {group.group_id!r} is {group.state.value}, not empty")
+        raise ApiError(
+            ErrorCode.NON_EMPTY_GROUP,
+            f"group {group.group_id!r} is {group.state.value}: only an empty group can be deleted",
+        )
     out.records += group_tombstones(group)
     out.timers += map(CancelTimer, timers_of(group))
     out.round_changed = False

@@ -57,7 +57,7 @@ class Shard:
         return on_round_timer(group, ctx) if key.kind == "round" else on_sync_timer(group, ctx)
 
     def begin(self, ctx: Context) -> Iterator[tuple[str, Outcome]]:
-        """Start each group from its records, after loading (protocol/groups.md#loading)."""
+        """Start each group after its partition was loaded (protocol/groups.md#loading)."""
         for group_id, group in list(self.groups.by_id.items()):
             out = Outcome()
             group.round = rebalance = Round.of(group.persisted, ctx.now_ms)
@@ -80,7 +80,7 @@ class Shard:
             yield group_id, begin_consumer_group(consumer, ctx)
 
     def resign(self, ctx: Context) -> Iterator[tuple[str, Outcome]]:
-        """Answer all waiting requests to the groups of this ``__consumer_offsets`` partition with NOT_COORDINATOR."""
+        """Refuse the waiting requests to all groups of this ``__consumer_offsets`` partition with NOT_COORDINATOR."""
         for group_id, group in self.groups.by_id.items():
             out = Outcome()
             refuse_parked(group.round.members.values(), ErrorCode.NOT_COORDINATOR, out)

@@ -33,7 +33,7 @@ def in_group_order(member_ids: Collection[str], most: int = 0) -> list[str]:
 
 
 def group_order(member_ids: Collection[str], most: int, pace: Pace) -> Steps[list[str]]:
-    """Sort member ids like ``in_group_order``, but in steps: yield between the steps for a large group."""
+    """Sort member ids like ``in_group_order``. For a large group, yield after each step."""
     slots = 2
     while (max(len(member_ids), most) + 1) * 3 > slots * 4:
         slots *= 2
@@ -49,7 +49,7 @@ def in_member_order(member_ids: Collection[str]) -> list[str]:
 
 
 def member_order(member_ids: Collection[str], pace: Pace) -> Steps[list[str]]:
-    """Sort member ids like ``in_member_order``, but in steps: yield between the steps for a large group."""
+    """Sort member ids like ``in_member_order``. For a large group, yield after each step."""
     size = table_size(len(member_ids))
     hashes = yield from _hashes(member_ids, pace)
     return _sorted_by(list(member_ids), [java_bucket(code, size) for code in hashes])

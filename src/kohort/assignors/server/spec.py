@@ -17,7 +17,7 @@ from kohort.steps import Pace, Steps, at_once
 MEMBER_US: Final = 2
 TOPIC_US: Final = 2
 PARTITION_US: Final = 0.2
-"""Estimated cost in microseconds of one loop iteration over partitions, or over the topics of a member."""
+"""Estimated cost in microseconds to process one partition, or one topic of a member, in a loop."""
 Targets = dict[str, dict[bytes, frozenset[int]]]
 """Target assignments as a dict: member id -> topic id -> partitions.
 
@@ -108,7 +108,7 @@ class PreviousTargets:
 
 def check_topics(members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int]) -> None:
     """Raise UsageError if a subscribed topic has no partition count."""
-    # Most members share one frozenset of topics, and it caches its hash: check each distinct set one time.
+    # Many members share one frozenset of topics: check each distinct set only one time.
     for topics in dict.fromkeys(member.topics for member in members.values()):
         if not topics <= partition_counts.keys():
             missing = min(topics - partition_counts.keys()).hex()

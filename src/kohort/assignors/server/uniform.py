@@ -83,7 +83,7 @@ class EqualTargets:
         for i, member_id in enumerate(ordered):
             may_have = self._base + (self._extras > 0)
             room = may_have - self._keep(member_id, may_have)
-            # A member with free room gets no extra partition, as long as enough members follow it.
+            # Give this member no extra partition if enough members follow: they may already have one more.
             if room and self._extras and len(ordered) - i > self._extras:
                 room -= 1
             elif self._extras:
@@ -114,7 +114,7 @@ class EqualTargets:
             if len(partitions) > room:
                 in_order = in_partition_order(partitions)
                 self._unassigned += [(topic, partition) for partition in in_order[room:]]
-                if room:  # an assignment to an existing key keeps the order of the keys, as in Java's HashMap
+                if room:  # assigning to an existing key keeps the order of the keys, as in Java's HashMap
                     target[topic] = frozenset(in_order[:room])
                 else:
                     del target[topic]

@@ -31,7 +31,7 @@ class MixedTargets:
         self._previous = PreviousTargets(partition_counts)
         self._subscribers: dict[bytes, list[int]] = {}
         self._owners: dict[bytes, list[int]] = {}
-        """Owners of each topic's partitions 0, 1, ..., as a dict with topic ids as keys.
+        """Owners of the partitions 0, 1, ... of each topic, as a dict: topic id -> list of owners.
 
         Topics with the most partitions per subscriber come first.
         """
@@ -156,7 +156,7 @@ class _LeastLoaded:
         self._members = by_size
         self._sizes = sizes
         self.level = sizes[by_size[0]] - 1
-        """Partition count of the members that are now being returned, before each gets one partition more."""
+        """Partition count of the subscribers that are now returned, before each of them gets one partition more."""
         self._end = 0
         self._at = 0
 
@@ -181,12 +181,12 @@ class _MostLoaded:
         self._members = by_size
         self._sizes = sizes
         self.level = sizes[by_size[-1]] + 1
-        """Partition count of the members that are now being returned, before each loses one partition."""
+        """Partition count of the subscribers that are now returned, before each of them loses one partition."""
         self._start = self._end = len(by_size)
         self._at = len(by_size) - 1
 
     def next_of(self, to_give: Mapping[int, Sequence[int]]) -> int | None:
-        """Return the next most loaded member that has a partition in ``to_give``; None if no such member is left."""
+        """Return the next member with a partition in ``to_give``, most loaded first; None after the last member."""
         while (member := self._next()) is not None:
             if to_give.get(member):
                 return member

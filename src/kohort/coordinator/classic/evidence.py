@@ -25,7 +25,7 @@ from kohort.wire.messages.group_records import GroupMetadataValue
 Owners = dict[str, dict[str, tuple[int, ...]]]
 """Owned partitions as a dict: member id -> topic -> partition numbers."""
 EVIDENCE_BYTES: Final = 128 << 10
-"""Maximum bytes of a generation's assignments in the journal. If they are larger, the entry omits the partitions."""
+"""Maximum bytes of the assignments in a journal entry. If they are larger, the entry omits the partitions."""
 FENCING: Final = frozenset(
     {
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -38,7 +38,7 @@ FENCING: Final = frozenset(
 )
 GENERATIONS: Final = ("member_epoch", "generation_id", "generation_id_or_member_epoch")
 FENCED_MAX: Final = 100
-"""Maximum number of journal entries about refused requests, for each group and generation (or member epoch)."""
+"""Maximum number of journal entries about refused requests, for each generation or group epoch of a group."""
 ASSIGNORS_NOTED: Final = 10
 """Maximum number of assignor names in the journal entry of a refused JoinGroup."""
 
@@ -98,7 +98,10 @@ def _owner_by_partition(owners: Mapping[str, Mapping[str, tuple[int, ...]]]) -> 
 
 
 def change_of(rebalance: Round, member: Member, protocols: Protocols, ctx: Context) -> Change:
-    """Compare a new JoinGroup of a member with its earlier one, and the topics with those of the generation."""
+    """Compare a member's JoinGroup with its previous one.
+
+    The result also has the topics whose partition count changed after the generation began.
+    """
     before = after = None
     topics = ctx.topics
     if rebalance.protocol_type == PROTOCOL_TYPE:
@@ -151,10 +154,10 @@ class RefusingGroup(NamedTuple):
 
     group_id: str
     noted: dict[tuple[str, str, str], None]
-    """Refused requests that already have a journal entry, as keys (member id or client id, API, error)."""
+    """Keys of the refused requests that have a journal entry: (member id or client, API, error)."""
     members: int
     current: int
-    """Current generation of a classic group; in a consumer group, the current epoch of the refused member."""
+    """Generation of a classic group. In a consumer group: epoch of the member, or group epoch for a non-member."""
     protocol_type: str
     accepted: Iterable[str]
 

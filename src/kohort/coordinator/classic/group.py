@@ -22,9 +22,9 @@ class ClassicGroup:
         self.persisted: GroupMetadataValue | None = None
         self.round = Round.of(None, now_ms)
         self.last_generation_id = 0
-        """Highest generation id that any member received, even in a rebalance that then failed.
+        """Highest generation id that the group has used, including the ids of failed rebalances.
 
-        It is not used again.
+        No later generation gets it.
         """
 
     @property
@@ -42,10 +42,13 @@ class ClassicGroup:
             if owner is None:
                 raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"no member has the instance id {instance_id!r}")
             if owner != member_id:
-                raise ApiError(ErrorCode.FENCED_INSTANCE_ID, f"instance id {instance_id!r} belongs to {owner}")
+                raise ApiError(
+                    ErrorCode.FENCED_INSTANCE_ID,
+                    f"instance id {instance_id!r} belongs to member {owner!r}, not to {member_id!r}",
+                )
         member = self.round.members.get(member_id)
         if member is None:
-            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is not a member of {self.group_id!r}")
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id!r} is not a member of group {self.group_id!r}")
         return member
 
     def check_generation(self, generation_id: int) -> None:
@@ -55,7 +58,7 @@ class ClassicGroup:
 
     @property
     def has_no_leader(self) -> bool:
-        """Return True if no persisted member is the leader, as after a conversion; then all members must rejoin."""
+        """Return True if the persisted generation has members, but no leader. All members must then rejoin."""
         return self.persisted is not None and bool(self.persisted.members) and self.persisted.leader is None
 
     @property

@@ -55,7 +55,7 @@ def on_session_timer(group: ClassicGroup, member_id: str, ctx: Context) -> Outco
 
 
 def on_pending_timer(group: ClassicGroup, member_id: str, ctx: Context) -> Outcome:
-    """Drop a member id that the broker assigned: no client joined with it in time.
+    """Drop a pending member id: no client joined with it in time.
 
     The rebalance stops waiting for it.
     """

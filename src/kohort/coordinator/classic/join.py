@@ -37,13 +37,13 @@ from kohort.wire.messages.group_classic import JoinGroupRequest, JoinGroupRespon
 
 FIRST_WITH_SKIPPED_ASSIGNMENT = 9
 FIRST_WITH_REQUIRED_ID = 4
-"""First JoinGroup version in which a new dynamic member gets MEMBER_ID_REQUIRED, to join again with an id (KIP-394)."""
+"""First JoinGroup version in which a new dynamic member must join again with an assigned member id (KIP-394)."""
 PROTOCOLS_MAX = 10_000
-"""Maximum number of protocols in a JoinGroup. Kafka has no such limit; each JoinGroup compares all protocols."""
+"""Maximum number of protocols in a JoinGroup. It limits the time for one request; Kafka has no such limit."""
 LATE_MS = 500
-"""A JoinGroup later than this time in ms after the rebalance began has the member's vitals in its journal entry."""
+"""Delay in ms after which a JoinGroup in a rebalance is late. Its journal entry then has the member's session data."""
 METADATA_MAX_BYTES = 16 << 20
-"""Maximum bytes of a member's metadata, and of the leader's assignments. A larger ``message.max.bytes`` raises it."""
+"""Maximum bytes of a member's metadata, and of the leader's assignments, unless ``message.max.bytes`` is larger."""
 
 
 class NamedMetadata(Protocol):
@@ -64,7 +64,7 @@ def protocols_of(offered: Iterable[NamedMetadata]) -> Protocols:
     """
     by_name: dict[str, bytes] = {}
     for protocol in offered:
-        by_name.setdefault(protocol.name, bytes(protocol.metadata))  # large metadata arrives as a bytearray
+        by_name.setdefault(protocol.name, bytes(protocol.metadata))  # the codec parses large metadata as a bytearray
     return tuple(by_name.items())
 
 
@@ -83,7 +83,7 @@ def update_member(rebalance: Round, member: Member, request: GroupRequest, proto
 def replace_static_member(
     group: ClassicGroup, request: GroupRequest, old_id: str, member_id: str, ctx: Context, out: Outcome
 ) -> None:
-    """Give a returning static member a new member id; unanswered requests with its old id get FENCED_INSTANCE_ID."""
+    """Give a returning static member a new member id. Refuse waiting requests with its old id (FENCED_INSTANCE_ID)."""
     message = request.message_as(JoinGroupRequest)
     rebalance = group.round
     member = rebalance.members[old_id]
@@ -132,7 +132,7 @@ def _keep_generation(
         generation_id=rebalance.generation_id,
         protocol_type=rebalance.protocol_type,
         protocol_name=rebalance.protocol_name,
-        # Before JoinGroup v9, a returning leader must not compute assignments: its response names its old id as leader.
+        # A returning leader must not compute assignments. Up to v8 the response therefore names its old id as leader.
         leader=old_id if leads and not skips else rebalance.leader or "",
         skip_assignment=leads and skips,
         member_id=member.member_id,
@@ -232,7 +232,9 @@ def _existing_member(
     rebalance = group.round
     if message.member_id in rebalance.pending_join:
         if message.group_instance_id is not None:
-            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "a static member cannot join with a pending member id")
+            raise ApiError(
+                ErrorCode.UNKNOWN_SERVER_ERROR, "a static member must join without a member id, not with a pending one"
+            )
         _add_member(group, request, message, message.member_id, ctx, out)
         return
     member = group.check_member(message.member_id, message.group_instance_id)

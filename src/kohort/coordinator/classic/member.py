@@ -95,7 +95,7 @@ class Member(Presence):
         return b""
 
     def renew_session(self, now_ms: int) -> None:
-        """Extend the member's session by its session timeout from now.
+        """Let the session end one session timeout from now.
 
         The session timer is set again only when it fires.
         """

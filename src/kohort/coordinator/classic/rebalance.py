@@ -37,7 +37,7 @@ def keep_session(group: ClassicGroup, member: Member, ctx: Context, out: Outcome
 def open_round(
     group: ClassicGroup, ctx: Context, out: Outcome, trigger: Trigger, arrived: Member | None = None
 ) -> None:
-    """Begin a rebalance: all members of the group must rejoin. ``arrived``: member whose JoinGroup is the cause."""
+    """Begin a rebalance: all members of the group must rejoin. ``arrived``: member whose JoinGroup caused it."""
     rebalance = group.round
     if rebalance.state is GroupState.COMPLETING_REBALANCE:
         _drop_assignments(group, ctx, out)

@@ -29,9 +29,9 @@ from kohort.wire.messages.group_records import GroupMetadataValue
 FIRST_JOIN_WITHOUT_PROTOCOL: Final = 7
 """First JoinGroup version whose error response may omit the protocol name (KIP-559)."""
 NAMES_PARSED_MAX: Final = 20_000
-"""Maximum number of topic names that the coordinator parses from one generation's subscriptions (some 25 ms)."""
+"""Maximum number of topic names to parse in the subscriptions of one generation. This takes some 25 ms."""
 SUBSCRIPTIONS_COMPARED: Final = 8
-"""Number of latest parsed subscriptions to keep. A subscription to exactly the same topics is not parsed again."""
+"""Maximum number of parsed subscriptions to keep. A subscription to exactly the same topics is not parsed again."""
 
 
 def refuse_join(request: GroupRequest, code: ErrorCode, member_id: str | None = None) -> Reply:
@@ -68,7 +68,7 @@ class Round:
         self.members: dict[str, Member] = {}
         self.instances: dict[str, str] = {}
         self.pending_join: dict[str, int] = {}
-        """Member ids that the broker assigned, but that no client has used yet, as a dict: member id -> time in ms."""
+        """Pending member ids, as a dict: member id -> time in ms at which the broker assigned it."""
         self.pending_sync: dict[str, None] = {}
         """Ids of members that have not yet received their assignment of this generation.
 
@@ -193,7 +193,10 @@ class Round:
         return max((m.rebalance_timeout_ms for m in self.members.values()), default=0)
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Return True if a client that offers ``names`` may join the group (protocol/groups.md#matching-protocols)."""
+        """Return True if a client that offers the protocols ``names`` may join the group.
+
+        The rules: protocol/groups.md#matching-protocols.
+        """
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and any(True for _ in names)
         return protocol_type == self.protocol_type and any(self.supporters[n] == len(self.members) for n in names)

@@ -38,7 +38,9 @@ def check_sync_request(request: GroupRequest, config: BrokerConfig) -> None:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
     most_bytes = max(config.message_max_bytes, METADATA_MAX_BYTES)
     if sum(len(assigned.assignment) for assigned in message.assignments) > most_bytes:
-        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"assignments exceed the largest record ({most_bytes} bytes)")
+        raise ApiError(
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"assignments exceed the maximum size of a record ({most_bytes} bytes)"
+        )
 
 
 def decide_sync(groups: ClassicGroups, request: GroupRequest, ctx: Context) -> Outcome:
@@ -87,7 +89,7 @@ def _write_assignments(group: ClassicGroup, message: SyncGroupRequest, ctx: Cont
             out.replies.append(Reply(member.sync, synced(rebalance, member)))
             member.sync = None
             keep_session(group, member, ctx, out)
-    value = generation_of(rebalance, joined_ms)  # built before the group becomes Stable, as in Kafka
+    value = generation_of(rebalance, joined_ms)  # as in Kafka, the record has the time at which the join phase ended
     out.records.append(GroupWritten(group.group_id, value))
     out.evidence = partial(_assignment_written, group.group_id, group.persisted, value, ctx.now_ms, took_ms)
 

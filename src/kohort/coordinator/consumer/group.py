@@ -26,7 +26,7 @@ from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetad
 from kohort.wire.messages.consumer_group_records import ConsumerGroupRegularExpressionValue
 
 FIRST_EPOCH: Final = 1
-"""Epoch of a new group. The first subscription raises it to 2, so that no response has a lower epoch than 2."""
+"""Group epoch of a new consumer group. The first subscription raises it to 2."""
 NO_OWNER: Final = -1
 
 
@@ -69,27 +69,27 @@ class VolatileState:
     """Volatile state of a consumer group: not persisted, and empty at first in a new coordinator."""
 
     checked_topics_version: int = -1
-    """``TopicsView.version`` at the last comparison of the group's topic hash."""
+    """``TopicsView.version`` at the last check that found the group's topic hash unchanged."""
     topics: TopicsOfGroup | None = None
-    """Existing topics to which the group subscribes; None after the load of the group, until its next heartbeat."""
+    """Existing topics to which the group subscribes; None from the load of the group until its next heartbeat."""
     subscriptions: dict[str, Any] = field(default_factory=dict)
     """Subscriptions used for the last target assignment, as a dict: member id -> ``ResolvedSubscription``."""
     pending_target: PendingTarget | None = None
     converted_amid_rebalance: bool = False
-    """True if the group was converted from a classic group amid a rebalance: its members have no assignment yet."""
+    """True if a classic group was converted during a rebalance. The members then have no assignment yet."""
     regexes_refreshed_ms: int | None = None
     regexes_topics_version: int = -1
     regex_may_describe: MayDescribe = may_describe_all
     """Function that returns True if the client that began the pattern search may describe a topic (ACL)."""
     resolving: TopicSearch | None = None
     fenced: dict[tuple[str, str, str], None] = field(default_factory=dict)
-    """Refused requests of this epoch that have a journal entry, as keys (member id or client id, API, error)."""
+    """Keys of this epoch's refused requests that have a journal entry: (member id or client, API, error)."""
     fenced_in_epoch: int = 0
     epoch_raised_ms: int | None = None
     revoking_since_ms: dict[str, int] = field(default_factory=dict)
-    """Time in ms at which each member's revocations began, as a dict with member ids as keys."""
+    """Start of each member's revocations, as a dict: member id -> time in ms."""
     released_ms: dict[tuple[bytes, int], int] = field(default_factory=dict)
-    """Time in ms at which each partition became unowned, as a dict with (topic id, partition number) as keys."""
+    """Time at which each partition became unowned, as a dict: (topic id, partition number) -> time in ms."""
 
     def note_released(self, held: Iterable[tuple[bytes, int, int]], now_ms: int) -> None:
         for topic_id, partition, _ in held:
@@ -108,7 +108,7 @@ class ModernGroup:
         self.target_at_ms = 0
         self.targets: dict[str, Target] = {}
         self.regexes: dict[str, ConsumerGroupRegularExpressionValue] = {}
-        # Indices over the group's persisted state, updated by replay.
+        # Indices of the persisted state, updated by replay.
         self.most_members = 0
         """Largest number of members that the group ever had.
 

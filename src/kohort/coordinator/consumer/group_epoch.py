@@ -59,7 +59,7 @@ def note_epoch(group: ModernGroup, epoch: int, cause: EpochCause, members: int, 
 
 
 def current_topics(group: ModernGroup, ctx: Context) -> tuple[TopicsOfGroup, dict[str, ExistingTopic] | None]:
-    """Return a group's existing topics, and its previous ones (None: unchanged since the last heartbeat)."""
+    """Look up the group's existing topics. Return them, and the previous ones if they changed (else None)."""
     topics = group.volatile.topics
     if topics is None:
         topics = group.volatile.topics = TopicsOfGroup()
@@ -114,11 +114,12 @@ def _partitions_changed(
 def preferred_assignor(
     group: ModernGroup, ctx: Context, before: ConsumerMetadata | None = None, after: ConsumerMetadata | None = None
 ) -> str:
-    """Return the server assignor that most members prefer after ``after`` has replaced the member metadata ``before``.
+    """Return the server assignor that most members of the group prefer.
 
-    If no member prefers one, this is the broker's first assignor. In a tie, the first tied assignor in the order of
-    Kafka's hash table wins. In Kafka a tie is won by the preference of the heartbeat's sender, so heartbeats of
-    different members raise the epoch again and again.
+    ``before``, ``after``: metadata of one member before and after a change that is not yet persisted. If no member has
+    a preference, the broker's first assignor is returned. In a tie, the first tied assignor in the order of Kafka's
+    hash table wins. In Kafka a tie is won by the preference of the heartbeat's sender, so heartbeats of different
+    members raise the epoch again and again.
     """
     votes = group.assignor_votes
     if before is not after and (before is None or after is None or before.server_assignor != after.server_assignor):
@@ -147,7 +148,7 @@ def raised_epoch(
         if assignor != preferred_assignor(group, ctx):
             cause = EpochCause(event="assignor_changed", member=who, assignor=assignor)
     if cause is None and group.volatile.converted_amid_rebalance:
-        # A converted group needs a new epoch, also if a static member returns with the same subscription.
+        # A group that was converted during a rebalance needs a new epoch, even if no subscription changed.
         cause = EpochCause(event="converted", member=who)
     group.volatile.converted_amid_rebalance = False
     version = ctx.topics.version
@@ -170,7 +171,7 @@ def _change_of_member(
     names_before, names = [] if before is None else before.subscribed_topic_names, after.subscribed_topic_names
     regex_before = (before.subscribed_topic_regex if before is not None else None) or ""
     regex = after.subscribed_topic_regex or ""
-    # no topic matches a pattern before its search; the result of the search raises the group epoch
+    # A new pattern matches no topic until its search has found some. The search then raises the group epoch.
     resolved = regex != regex_before and (not regex or regex in group.regexes)
     if names == names_before and not resolved:
         return None

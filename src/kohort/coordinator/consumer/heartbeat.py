@@ -61,7 +61,10 @@ from kohort.wire.messages.group_consumer import (
 def decide_consumer_heartbeat(
     groups: ConsumerGroups, group: ModernGroup, request: GroupRequest, ctx: Context
 ) -> Outcome:
-    """Add the sender of a heartbeat to the group, or reconcile its assignment. Raises ApiError with Kafka's message."""
+    """Answer a heartbeat: add its sender to the group, or reconcile the sender's assignment.
+
+    Raises ApiError with Kafka's message.
+    """
     message = request.message_as(ConsumerGroupHeartbeatRequest)
     out = Outcome(round_changed=False)
     owned = _owned_partitions(message)
@@ -115,7 +118,10 @@ def arrival_of(group: ModernGroup, member: ConsumerMember) -> Arrival:
 
 
 def joining(group: ModernGroup, member_id: str, static_member: ConsumerMember | None) -> Arrival:
-    """Return the state with which a client joins: that of the static member it replaces, or of its member id."""
+    """Return a joining client with its persisted state.
+
+    A client that replaces a static member gets the state of that member.
+    """
     if static_member is not None:
         current = static_member.current._replace(epoch=JOINING_EPOCH, previous_epoch=JOINING_EPOCH)
         return Arrival(member_id, static_member.metadata, current, group.target(static_member.member_id), static_member)
@@ -248,7 +254,10 @@ def _compute_target(group: ModernGroup, beat: Beat, epoch: int, ctx: Context, ou
 def _reconciliation(
     group: ModernGroup, beat: Beat, computed: ComputedTarget | None, ctx: Context
 ) -> ReconciliationTarget | None:
-    """Return the target for the member's reconciliation; None if the member is stable and nothing has changed."""
+    """Return the target of the member's reconciliation.
+
+    Return None if the member has reached its target, and its subscription is unchanged.
+    """
     arrival, current = beat.arrival, beat.arrival.current
     epoch = group.target_epoch if computed is None else computed.epoch
     was = arrival.metadata

@@ -48,7 +48,7 @@ class CurrentAssignment(NamedTuple):
     state: ReconciliationState = ReconciliationState.STABLE
     assigned: AssignedPartitions = NO_PARTITIONS
     pending: AssignedPartitions = NO_PARTITIONS
-    """Partitions that the member must revoke, and that it still owns."""
+    """Partitions that the member still owns and must revoke."""
 
     def partitions(self) -> Iterator[tuple[bytes, int, int]]:
         """Yield topic id, partition number and epoch of each assigned partition and of each partition to be revoked."""
@@ -127,13 +127,13 @@ class ReconciliationTarget(NamedTuple):
     """Ids of the topics that the member subscribes to; partitions of other topics in ``target`` are ignored."""
     subscription_changed: bool = False
     subscribes_to_nothing: bool = False
-    """True if the member subscribes to no topic names at all, not even to the name of a missing topic."""
+    """True if the subscription contains no topic, not even a nonexistent one."""
 
 
 def reconciled(
     current: CurrentAssignment, reconciliation: ReconciliationTarget, owned: OwnedPartitions | None, is_free: IsFree
 ) -> CurrentAssignment:
-    """Return the member's assignment after a heartbeat. ``owned``: partitions that it reports (None: no report).
+    """Return the member's assignment after a heartbeat. ``owned``: partitions that it reports as owned, or None.
 
     Returns ``current`` itself if nothing changes. Adds only unowned partitions, and partitions that this member itself
     still had to revoke.
@@ -156,7 +156,7 @@ def _owns(owned: OwnedPartitions | None, held: AssignedPartitions) -> bool:
 def _next(
     current: CurrentAssignment, reconciliation: ReconciliationTarget, owned: OwnedPartitions | None, is_free: IsFree
 ) -> CurrentAssignment:
-    """Return the assignment one step closer to the target. Its epoch rises only after the member's revocations."""
+    """Return the assignment one step closer to the target. The member epoch rises only after all revocations."""
     target = {topic: of for topic, of in reconciliation.target.items() if topic in reconciliation.topics}
     keep, revoke = _split(current.assigned, target)
     if revoke and _owns(owned, revoke):
@@ -195,7 +195,7 @@ def _revoke_unsubscribed(
 ) -> CurrentAssignment:
     unsubscribed = {topic: of for topic, of in current.assigned.items() if topic not in reconciliation.topics}
     if not unsubscribed:
-        # Kafka also updates the previous epoch of a member that subscribes to nothing.
+        # As in Kafka, the previous epoch changes if the member subscribes to nothing.
         updates = reconciliation.subscribes_to_nothing and not current.pending
         return _keep_if_equal(current, current._replace(previous_epoch=current.epoch)) if updates else current
     assigned = {topic: of for topic, of in current.assigned.items() if topic in reconciliation.topics}

@@ -94,7 +94,7 @@ def _replay_regex(group: ModernGroup, regex: str, value: ConsumerGroupRegularExp
         _add_names(group, group.matched, before.topics, -1)
     if value is None:
         return
-    # intern() keeps each topic name in memory one time: several patterns may match the same thousands of topics
+    # keep each topic name in memory only one time: several patterns may match the same topics
     topics = list(map(intern, value.topics))
     group.regexes[regex] = ConsumerGroupRegularExpressionValue(
         topics=topics, version=value.version, timestamp=value.timestamp

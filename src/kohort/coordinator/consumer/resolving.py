@@ -27,7 +27,7 @@ STEP_PAUSE_MS: Final = 1
 def refresh_timers(
     group: ModernGroup, metadata: ConsumerMetadata, request: GroupRequest, ctx: Context
 ) -> list[SetTimer]:
-    """Return a list with the timer of a pattern search, if the heartbeat makes one due; else an empty list.
+    """Return the timer that starts a pattern search, as a list; an empty list if no search is due.
 
     A search is due for a new pattern, for new topics, or after the refresh interval. Its result applies to all members,
     but has only topics that the sender of the heartbeat may describe.

@@ -36,7 +36,7 @@ def timers_of_member(group_id: str, member_id: str) -> list[TimerKey]:
 
 
 def session_timeout_ms(group: ModernGroup, member: ConsumerMember, ctx: Context) -> int:
-    """Return a member's session timeout in ms: that of the group options, or for a classic member its own timeout."""
+    """Return a member's session timeout in ms: the group option, or for a classic member the value in its JoinGroup."""
     classic = member.metadata.classic_member_metadata
     return settings_of(group.group_id, ctx).session_timeout_ms if classic is None else classic.session_timeout_ms
 

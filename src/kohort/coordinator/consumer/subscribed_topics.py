@@ -18,9 +18,9 @@ _MANY = 1_000
 NAMES_A_STEP: Final = 2_000
 """Number of topic names that one search step compares with a pattern; this takes a few milliseconds."""
 NAMES_A_PATTERN: Final = 100
-"""Cost of parsing one subscription pattern, measured in comparisons of topic names with a pattern."""
+"""Number of topic names that a pattern is compared with in the time that parsing a pattern takes."""
 MACHINE_STEPS_A_NAME: Final = 500
-"""Cost of comparing one topic name of usual length, measured in steps of the pattern's automaton."""
+"""Number of steps of the pattern's automaton for one topic name of usual length."""
 
 
 class ExistingTopic(NamedTuple):
@@ -149,9 +149,9 @@ class TopicSearch:
                         left = NAMES_A_STEP
                         yield None
             except ApiError:
-                topics = []  # no topic matches a pattern that is too costly, or that is valid in RE2/J only
+                topics = []  # a pattern that is too costly, or valid only in RE2/J, matches no topic
             if len(topics) >= NAMES_A_STEP:
-                yield None  # end the step after many matches: to persist them takes as long as one step
+                yield None  # end the step: persisting many matches takes as long as one step
                 left = NAMES_A_STEP - len(topics) // 2
             yield regex, topics
 

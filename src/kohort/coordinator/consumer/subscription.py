@@ -74,8 +74,8 @@ def _check_sizes(message: ConsumerGroupHeartbeatRequest) -> None:
     names, owned = message.subscribed_topic_names or (), message.topic_partitions or ()
     if len(names) > SUBSCRIBED_NAMES_MAX:
         raise _invalid(
-            f"SubscribedTopicNames has {len(names)} names; at most {SUBSCRIBED_NAMES_MAX} are accepted. Subscribe by a "
-            "regular expression."
+            f"SubscribedTopicNames has {len(names)} names; at most {SUBSCRIBED_NAMES_MAX} are accepted. "
+            "Subscribe with a regular expression."
         )
     if len(owned) > OWNED_TOPICS_MAX:
         raise _invalid(f"TopicPartitions has {len(owned)} topics; at most {OWNED_TOPICS_MAX} are accepted.")
@@ -133,7 +133,7 @@ def _re2j_message(why: str) -> str:
 
 
 def is_full(message: ConsumerGroupHeartbeatRequest) -> bool:
-    """Return True if no field of the heartbeat is null: a member's first heartbeat, or its next one after an error."""
+    """Return True if the heartbeat has rebalance timeout, subscription and owned partitions, like a first heartbeat."""
     has_subscription = message.subscribed_topic_names is not None or message.subscribed_topic_regex is not None
     return message.rebalance_timeout_ms != UNCHANGED and has_subscription and message.topic_partitions is not None
 

@@ -38,7 +38,7 @@ TOPIC_US: Final = 2
 COMPARED_US: Final = 1
 MOVE_US: Final = 2
 RECORD_US: Final = 15
-"""Estimated microseconds per target assignment record. The ``_US`` constants above: other units of the computation."""
+"""Estimated cost in microseconds of one target assignment record. The ``_US`` constants above: other costs."""
 
 
 class ResolvedSubscription(NamedTuple):
@@ -71,7 +71,7 @@ class Subscriptions:
         self._matched: dict[tuple[str, ...], dict[str, bytes]] = {}
 
     def of(self, member_id: str, metadata: ConsumerMetadata) -> tuple[ResolvedSubscription, bool]:
-        """Return the subscription of a member, and whether the member is the first one with this subscription."""
+        """Return the subscription of a member, and True if no earlier member had an equal subscription."""
         regex = metadata.subscribed_topic_regex or ""
         resolved = self._group.regexes.get(regex) if regex else None
         known = self._before.get(member_id)
@@ -99,7 +99,7 @@ class Subscriptions:
     ) -> ResolvedSubscription:
         names, regex = key
         matched = () if resolved is None else tuple(resolved.topics)
-        # Several patterns may match the same topics: convert each tuple of topics one time.
+        # Several patterns may match the same topics: look up their topic ids only one time.
         if matched not in self._matched:
             self._matched[matched] = self._topic_ids(matched)
         topic_ids = self._matched[matched]
@@ -132,7 +132,10 @@ def is_target_due(group: ModernGroup, epoch: int, ctx: Context) -> bool:
 
 
 def compute_target(group: ModernGroup, epoch: int, sender: HeartbeatSender, ctx: Context) -> ComputedTarget | None:
-    """Return the group's target assignment, with ``sender`` as a member; None if it takes several steps (ADR 11)."""
+    """Compute the group's target assignment, with ``sender`` as a member.
+
+    Return None if the computation takes several steps (ADR 11).
+    """
     try:
         next(_computed(group, epoch, sender, ctx, Pace()))
     except StopIteration as end:
@@ -205,7 +208,7 @@ def _write_some(
 
 
 def _id_now(group: ModernGroup, member_id: str, spec: MemberSpec) -> str | None:
-    """Return the current id of a member: a new id if it is a static member that returned, None if it left."""
+    """Return a member's current id: the new id of a static member that rejoined, or None for a member that left."""
     if member_id in group.members:
         return member_id
     return None if spec.instance_id is None else group.instances.get(spec.instance_id)

@@ -56,7 +56,7 @@ def decide_join_in_any_group(groups: Groups, request: GroupRequest, ctx: Context
         try:
             return join_consumer_group(groups, group, request, ctx)
         except ApiError as error:
-            # For a refused JoinGroup, consumer groups omit the member id from the response; classic groups do not.
+            # A consumer group omits the member id from the response to a refused JoinGroup; a classic group returns it.
             out = Outcome(replies=[refuse_join(request, error.code, "")], round_changed=False)
             note_fenced_in_consumer_group(group, request, error, ctx, out)
             return out
@@ -93,7 +93,7 @@ def sync_in_consumer_group(group: ModernGroup, request: GroupRequest, ctx: Conte
         problem = "SyncGroup must name the protocol of the member's JoinGroup response"
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, problem)
     out = Outcome(round_changed=False)
-    # A member with partitions to revoke gets its new partitions only after its next JoinGroup.
+    # A member that has partitions to revoke gets new partitions only after its next JoinGroup.
     unrevoked = member.current.state is ReconciliationState.UNREVOKED_PARTITIONS
     if group.target_epoch > member.epoch and not unrevoked:
         _await_rejoin(group, member, ctx, out)
@@ -139,7 +139,7 @@ def classic_member(
 
 
 def note_alive(group: ModernGroup, member: ConsumerMember, request: GroupRequest, ctx: Context) -> None:
-    """Renew the session of a classic member; its session timeout is that in its JoinGroup."""
+    """Renew the session of a classic member, with the session timeout in its JoinGroup."""
     presence, metadata = group.presence.get(member.member_id), member.metadata.classic_member_metadata
     if presence is not None and metadata is not None:
         presence.note_request(request.connection, ctx.now_ms)

@@ -37,11 +37,11 @@ class _GroupAfter(NamedTuple):
     targets: dict[str, Target]
     removed: list[str]
     is_settled: bool
-    """True if the group epoch does not change, and all remaining members have reached the current target assignment."""
+    """True if the group epoch does not change, and all remaining members have reached their target assignment."""
 
 
 def downgraded(groups: Groups, group_id: str, out: Outcome, ctx: Context) -> Outcome:
-    """Return the decision to make the group classic if ``out`` leaves only classic members; else return ``out``."""
+    """Return a decision that makes the group classic if ``out`` leaves only classic members; else return ``out``."""
     group = groups.consumer.get(group_id)
     if group is None or not _may_be_due(group, out.records, ctx):
         return out
@@ -68,13 +68,13 @@ def is_last_consumer_member(group: ModernGroup, member: ConsumerMember, ctx: Con
 
 
 def downgraded_by(groups: Groups, group: ModernGroup, replaced: ConsumerMember, out: Outcome, ctx: Context) -> Outcome:
-    """Convert a consumer group to a classic one: its last consumer-protocol member rejoined with the classic protocol.
+    """Convert a consumer group to a classic group: its last consumer-protocol member rejoined as a classic member.
 
     That member is static. The records of its join precede the tombstones of the consumer group, as in Kafka.
     """
     after = _after(group, out.records)
     others = (group.members[member_id] for member_id in after.members.keys() & group.members.keys())
-    # A classic group has no target assignment, so members that have not reached their target must rejoin.
+    # A classic group has no target assignment. So members must rejoin if they have not reached their target.
     is_settled = after.is_settled and all(group.is_settled(one) for one in others if one is not replaced)
     conversion = _convert(groups, group, after._replace(is_settled=is_settled), replaced, out, ctx)
     end = [record for record in conversion.records if isinstance(record, GroupWritten)]

@@ -191,7 +191,7 @@ def _convert_and_decide(groups: Groups, classic: ClassicGroup, request: GroupReq
         if classic.persisted is not None:
             converted.records.append(GroupWritten(classic.group_id, None))
     decided = decide_consumer_heartbeat(groups, group, request, ctx)
-    # The conversion cannot fail any more: refuse the waiting JoinGroups and SyncGroups of the classic group.
+    # Now the conversion cannot fail: refuse the waiting JoinGroups and SyncGroups of the classic group.
     refuse_parked(classic.round.members.values(), ErrorCode.REBALANCE_IN_PROGRESS, converted)
     cancel_timers(classic, converted)
     classic.round.pending_join.clear()

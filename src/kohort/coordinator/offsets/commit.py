@@ -99,7 +99,7 @@ def decide_commit_in_transaction(groups: Groups, request: GroupRequest, ctx: Con
         note_refused(groups, message.group_id, request, error, ctx, out)
     answer = _commit_topics(request, message, group_code, NO_RETENTION, ctx, out)
     if member is not None:
-        # TxnOffsetCommit comes from the member's producer, so it does not renew the member's session.
+        # The producer sends TxnOffsetCommit, not the consumer: it renews no session.
         member.commits += 1
         member.last_commit_ms = ctx.now_ms
         note_progress(member, groups.offsets.get(message.group_id), out, ctx.now_ms)
@@ -187,7 +187,7 @@ def _partition_error(p: CommitPartition, count: int | None, group_code: ErrorCod
 def value_of(p: CommitPartition, name: str, retention_ms: int, topics: TopicsView, now_ms: int) -> OffsetCommitValue:
     metadata = p.committed_metadata or ""
     if retention_ms != -1:
-        # Only version 1 of offset records has an expiry time; it lacks leader epoch and topic id.
+        # An expiry time needs version 1 of the offset record, which lacks leader epoch and topic id.
         return OffsetCommitValue(
             offset=p.committed_offset,
             metadata=metadata,

@@ -44,7 +44,7 @@ class Committing(NamedTuple):
     epoch: int
     api_version: int
     places: Iterable[tuple[bytes, int]] = ()
-    """Topic id and partition number of each partition in the commit, except nonexistent ones."""
+    """Topic id and partition number of each existing partition in the commit."""
     in_transaction: bool = False
 
     @property
@@ -64,7 +64,7 @@ class Committer(Protocol):
 
 
 def check_commit_to_classic(group: ClassicGroup, commit: Committing) -> Member | None:
-    """Return the member of a classic group that commits; None for a client that is not a member. Raises ApiError."""
+    """Return the member that commits to a classic group; None for a non-member. Raises ApiError."""
     if commit.epoch < 0 and group.state is GroupState.EMPTY:
         return None  # an empty group accepts commits with any member id
     if commit.is_anonymous:
@@ -80,7 +80,7 @@ def check_commit_to_classic(group: ClassicGroup, commit: Committing) -> Member |
 
 
 def check_commit_to_consumer(group: ModernGroup, commit: Committing) -> ConsumerPresence | None:
-    """Return the session of the consumer group member that commits; None for a non-member. Raises ApiError.
+    """Return the session of the member that commits to a consumer group; None for a non-member. Raises ApiError.
 
     A commit may have an earlier epoch than the member, because it was in flight when the epoch rose. It is accepted if
     the member has owned all partitions of the commit since that earlier epoch.
@@ -93,7 +93,7 @@ def check_commit_to_consumer(group: ModernGroup, commit: Committing) -> Consumer
     if not commit.in_transaction and not member.is_classic and commit.api_version < FIRST_COMMIT_OF_MEMBERS:
         raise ApiError(
             ErrorCode.UNSUPPORTED_VERSION,
-            f"a member of the consumer protocol must use OffsetCommit with version {FIRST_COMMIT_OF_MEMBERS} or later",
+            f"a member that uses the consumer protocol must send OffsetCommit v{FIRST_COMMIT_OF_MEMBERS} or later",
         )
     if commit.epoch != member.epoch and not (
         commit.epoch < member.epoch and all(commit.epoch >= _since(member.current, *place) for place in commit.places)

@@ -50,7 +50,7 @@ def decide_offset_delete(groups: Groups, request: GroupRequest, ctx: Context) ->
 
 
 def _users_of(groups: Groups, group_id: str) -> Callable[[str], bool]:
-    """Return a function that returns True for a topic to which a member subscribes.
+    """Return a function that returns True for the topics that members of the group subscribe to.
 
     Raises ApiError if the members' topics are unknown, or if the group does not exist.
     """

@@ -30,7 +30,7 @@ P = TypeVar("P", wire.OffsetFetchResponsePartition, wire.OffsetFetchResponsePart
 NOTHING = OffsetCommitValue(offset=-1, leader_epoch=-1, metadata="")
 
 Lookup = Callable[[str, str | None, int], GroupOffsets]
-"""Function that returns a group's offsets for group id, member id (or None) and epoch. Raises ApiError."""
+"""Function that gets group id, member id (or None) and epoch, and returns the group's offsets. Raises ApiError."""
 
 
 def answer_fetch(request: GroupRequest, offsets_of: Lookup, topics: TopicsView) -> Steps[Reply]:

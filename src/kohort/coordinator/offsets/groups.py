@@ -13,7 +13,7 @@ class Groups(ConsumerGroups):
         super().__init__()
         self.offsets: dict[str, GroupOffsets] = {}
         self.open: dict[int, set[str]] = {}
-        """Open transactions with pending offsets, as a dict: producer id -> ids of the groups."""
+        """Open transactions with pending offsets, as a dict: producer id -> group ids."""
 
     def __contains__(self, group_id: str) -> bool:
         return group_id in self.by_id or group_id in self.consumer
@@ -37,7 +37,10 @@ class Groups(ConsumerGroups):
             self.ensure(group_id, now_ms)
 
     def maybe_forget(self, group_id: str) -> None:
-        """Drop a group without members, records and offsets, as after a failed first JoinGroup or a deletion."""
+        """Drop the group ``group_id`` if it has no members, records and offsets.
+
+        This is so after a failed first JoinGroup, or after a deletion.
+        """
         group = self.by_id.get(group_id)
         if group is not None and group.is_blank and group_id not in self.offsets:
             del self.by_id[group_id]

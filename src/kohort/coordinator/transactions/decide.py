@@ -44,7 +44,10 @@ def decide_init(
         )
         raise ApiError(ErrorCode.PRODUCER_FENCED, problem)
     if known.state in DECIDED:
-        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, f"a transaction of {transactional_id!r} is ending")
+        raise ApiError(
+            ErrorCode.CONCURRENT_TRANSACTIONS,
+            f"a transaction of {transactional_id!r} is still ending; repeat the request later",
+        )
     if known.state is TransactionState.ONGOING:
         return fence(known, now_ms)
     fresh = _next(known, TransactionState.EMPTY, now_ms, timeout_ms=timeout_ms, started_ms=NONE, client_version=0)
@@ -61,7 +64,7 @@ def decide_init(
     if expected.epoch == known.epoch:
         return replace(fresh, epoch=known.epoch + 1, last_epoch=known.epoch)
     if expected.epoch == known.last_epoch:
-        return fresh  # the response was lost, and the producer repeats InitProducerId
+        return fresh  # the response was lost: the producer repeats InitProducerId
     problem = f"transactional id {transactional_id!r} has epoch {known.epoch}, not {expected.epoch}"
     raise ApiError(ErrorCode.PRODUCER_FENCED, problem)
 
@@ -84,7 +87,7 @@ def fence(known: Transaction, now_ms: int) -> Transaction:
 
 def time_out(known: Transaction, now_ms: int) -> Transaction:
     """Abort a transaction after its timeout. Its producer may continue with the next epoch (KIP-588)."""
-    # No client gets the highest epoch, but a log written by Kafka may contain it.
+    # No client gets the highest epoch, but a log that Kafka wrote may contain it.
     epoch = min(known.epoch + 1, EPOCH_MAX)
     aborting = _next(known, TransactionState.PREPARE_ABORT, now_ms, epoch=epoch, last_epoch=known.epoch)
     return replace(aborting, client_version=WITH_NEW_EPOCHS)
@@ -107,7 +110,7 @@ def _stale_epoch(known: Transaction, producer: ProducerIdAndEpoch) -> ApiError:
 def check_part_of(known: Transaction | None, producer: ProducerIdAndEpoch, partition: TopicPartition) -> None:
     known = check_producer(known, producer)
     if known.state in DECIDED:
-        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction is ending")
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction is ending and accepts no more writes")
     if partition not in known.partitions:
         raise ApiError(ErrorCode.TRANSACTION_ABORTABLE, f"the transaction does not include {partition}")
 
@@ -121,7 +124,9 @@ def decide_add(
 ) -> Transaction:
     known = check_producer(known, producer)
     if known.state in DECIDED:
-        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the previous transaction is ending")
+        raise ApiError(
+            ErrorCode.CONCURRENT_TRANSACTIONS, "the previous transaction is still ending; repeat the request later"
+        )
     if known.state is TransactionState.ONGOING and known.partitions.issuperset(partitions):
         return known
     started_ms = now_ms if known.state in AT_REST else known.started_ms
@@ -152,12 +157,12 @@ def decide_end(
     prepare = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
     done = TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT
     if known.state is prepare:
-        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction is ending")
+        raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction is still ending; repeat the request later")
     if known.state is done and (repeats or not by_epoch):
         return known
     may_abort_nothing = by_epoch and not repeats and not commit and known.state in AT_REST
     if known.state is not TransactionState.ONGOING and not may_abort_nothing:
-        raise ApiError(ErrorCode.INVALID_TXN_STATE, f"cannot end a transaction in state {known.state.value} by EndTxn")
+        raise ApiError(ErrorCode.INVALID_TXN_STATE, f"EndTxn cannot end a transaction in state {known.state.value}")
     prepared = _next(known, prepare, now_ms, client_version=version)
     if known.state is not TransactionState.ONGOING:
         prepared = replace(prepared, started_ms=now_ms)
@@ -168,7 +173,7 @@ def decide_end(
 
 
 def _repeats(known: Transaction, producer: ProducerIdAndEpoch) -> bool:
-    """Return True if a KIP-890 client repeats EndTxn.
+    """Return True if this EndTxn repeats an earlier EndTxn of a KIP-890 client.
 
     The repeated request has the old epoch, which the first EndTxn replaced by a new one.
     """

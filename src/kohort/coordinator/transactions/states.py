@@ -41,7 +41,7 @@ BY_NUMBER: Final = {number: state for state, number in NUMBERS.items()}
 NAMES: Final = frozenset({state.value for state in TransactionState} | {"Dead", "PrepareEpochFence"})
 """Names of all transaction states in Kafka. No transaction of kohort is ever Dead or in PrepareEpochFence."""
 DECIDED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
-"""States in which the outcome of a transaction is persisted, while its markers are being written."""
+"""States between the persisted outcome of a transaction and its last marker."""
 AT_REST: Final = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 
 PREVIOUS: Final[Mapping[TransactionState, frozenset[TransactionState]]] = {

@@ -83,7 +83,7 @@ def parse_record(key: bytes, value: bytes | None) -> tuple[str, Transaction | No
     try:
         (kind,) = _INT16.unpack_from(key)
         if kind != KEY_TYPE:
-            raise CorruptLog(f"record type {kind} in __transaction_state is unknown: expected {KEY_TYPE}")
+            raise CorruptLog(f"unknown record type {kind} in __transaction_state: expected {KEY_TYPE}")
         transactional_id = decode(TransactionLogKey, 0, key, 2)[0].transactional_id
         if value is None:
             return transactional_id, None
