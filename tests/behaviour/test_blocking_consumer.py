@@ -366,7 +366,7 @@ def test_second_close_has_no_effect_and_closed_consumer_raises_usage_error(consu
 def test_usage_errors_of_consumer_explain_the_mistake(consumer, bootstrap, topic):
     reader = consumer()
     reader.subscribe(topic)
-    with pytest.raises(UsageError, match=r"excludes partitions: call unsubscribe\(\)"):
+    with pytest.raises(UsageError, match=r"call unsubscribe\(\) before changing to partitions"):
         reader.assign([TopicPartition(topic, 0)])
     with pytest.raises(UsageError, match=r"-7 is not assigned to this consumer"):
         reader.seek(TopicPartition(topic, 7), 0)

@@ -22,7 +22,10 @@ TO_A_PRODUCER: dict[str, tuple[Callable[[Any, str], object], str]] = {
     "a time in fractions": (lambda p, t: p.send(t, b"x", timestamp_ms=1.5), "must be a whole number, not 1.5"),
     "a time of text": (lambda p, t: p.send(t, b"x", timestamp_ms="now"), "must be a whole number, not 'now'"),
     "a time beyond time": (lambda p, t: p.send(t, b"x", timestamp_ms=10**30), "must fit in 64 bits"),
-    "a time before the epoch": (lambda p, t: p.send(t, b"x", timestamp_ms=-2), "since the epoch, not -2"),
+    "a time before the epoch": (
+        lambda p, t: p.send(t, b"x", timestamp_ms=-2),
+        "timestamp -2 is negative: expected milliseconds since 1970",
+    ),
     "a value that cannot be sent": (lambda p, t: p.send(t, LONE), "value is text that UTF-8 cannot encode"),
     "a header that cannot be sent": (
         lambda p, t: p.send(t, b"x", headers={LONE: b"x"}),

@@ -41,9 +41,9 @@ from kohort.model import GroupMetadata, OffsetAndMetadata, Record, SubscriptionP
 TopicsOrPattern = Iterable[str] | re.Pattern[str] | SubscriptionPattern
 DeniedTopic = tuple[str, ErrorCode]
 MAX_DAMAGED_FETCHES: Final = 5
-"""Maximum number of fetches with damaged data at one offset, each with another checksum.
+"""Maximum number of damaged fetches at one offset. The next damaged fetch raises the error.
 
-After that the error is raised.
+It applies if the checksum differs each time; an equal checksum raises the error at once.
 """
 DEFAULT_REASON: Final = "rebalance enforced by user"
 
@@ -264,13 +264,13 @@ class ConsumerMachine:
         return out
 
     def count_records(self, fetched: Fetched, records: int) -> None:
-        """Count returned records in the metrics. ``poll`` calls it once for each fetched batch, at its end."""
+        """Add returned records to the metrics. ``poll`` calls it once per batch, after the last returned record."""
         if records:
             self.metrics.topics[fetched.partition.topic].records.record(records, self.metrics.polls.at_ms)
 
     @property
     def uncounted_records(self) -> tuple[str, int]:
-        """Topic of the open batch, and the number of its returned records that the metrics do not count yet."""
+        """Topic of the open batch, and the number of its records that polls returned but metrics do not include yet."""
         return ("", 0) if self._open is None else (self._open.partition.topic, self._open.at)
 
     def take_record(self, fetched: Fetched) -> Record | None:
@@ -325,7 +325,7 @@ class ConsumerMachine:
         return self._fetcher.has_ready(accepts)
 
     def take_batch_of(self, accepts: PartitionFilter) -> Fetched | None:
-        """Remove the oldest fetched batch whose partition passes ``accepts``, and advance the position past the batch.
+        """Remove the oldest fetched batch whose partition ``accepts`` selects, and advance the position past the batch.
 
         Do not combine it with ``open_batch`` or ``take_batches``: it ignores a partly read batch.
         """
@@ -336,7 +336,7 @@ class ConsumerMachine:
         return fetched
 
     def return_corrupt(self, corrupt: Fetched, behind: Collection[Fetched]) -> None:
-        """Move the position to the batch ``corrupt``, and put the batches ``behind`` it back into the buffer."""
+        """Move the position back to a corrupt batch, and return the batches ``behind`` it to the buffer."""
         for fetched in reversed(list(behind)):
             if not self._fetcher.is_dropped(fetched) and fetched.taken_at is not None:
                 fetched.state.position = fetched.taken_at

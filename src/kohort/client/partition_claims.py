@@ -113,7 +113,7 @@ class Claims:
             claim.held = claim.state.paused = True
 
     def ask_again(self, claim: ClaimState, fetched: Fetched) -> bool:
-        """Fetch a damaged batch and the batches after it again. Return False if the damage error must be raised."""
+        """Fetch again a damaged batch and the batches after it. Return False if the damage error must be raised."""
         is_asked = self._machine.refetch_damaged(fetched)
         if is_asked:
             claim.inbox.clear()

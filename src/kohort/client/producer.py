@@ -136,7 +136,7 @@ class ProducerMachine:
         return batch, index, is_ready and self.needs_wake(batch, now_ms)
 
     def needs_wake(self, batch: ProduceBatch, now_ms: int) -> bool:
-        """True if the request engine must wake before its timer ends, for a new or full batch.
+        """True if the request engine must wake before its timer ends, because the batch is new or full.
 
         Also true if the timer is in the past, because the computer was suspended.
         """
@@ -193,7 +193,7 @@ def to_bytes(what: str, value: bytes | str | None) -> bytes | None:
 
 
 def to_headers(headers: object) -> Sequence[Header]:
-    """Convert a record's headers to (name, value) pairs. Raises UsageError for other types than pairs or a mapping."""
+    """Convert a record's headers, pairs or a mapping, to (name, value) pairs. Raises UsageError for other types."""
     pairs = list(headers.items()) if isinstance(headers, dict) else headers
     if not isinstance(pairs, list | tuple):
         raise UsageError(f"headers must be pairs of name and value, not {type(headers).__name__}")

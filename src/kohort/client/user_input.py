@@ -85,7 +85,7 @@ def checked_ms(what: str, value: object) -> int:
 def checked_timestamp(value: object) -> int:
     number = whole_number("a timestamp, in milliseconds,", value)
     if number < -1:
-        raise UsageError(f"a timestamp must be milliseconds since the epoch, not {number}")
+        raise UsageError(f"timestamp {number} is negative: expected milliseconds since 1970")
     return number
 
 

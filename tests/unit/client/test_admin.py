@@ -145,7 +145,7 @@ def test_describe_configs_returns_value_and_source_of_each_option(world):
     assert (results[topic]["retention.ms"].value, results[topic]["retention.ms"].source) == ("1234", "topic")
     assert results[topic]["cleanup.policy"].is_default
     assert list(results.errors) == [ConfigResource("topic", "nowhere")]
-    with pytest.raises(UsageError, match="'tpoic' has no configuration"):
+    with pytest.raises(UsageError, match="resource kind 'tpoic' has no options"):
         world.run(admin_topics.describe_configs(world.metadata, [ConfigResource("tpoic", "orders")]))
 
 

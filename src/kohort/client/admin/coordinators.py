@@ -17,10 +17,10 @@ from kohort.wire.schema import Message
 MAX_KEYS_PER_LOOKUP: Final = 1000
 
 MAX_TRIES_WITH_RESULTS: Final = 6
-"""Maximum number of attempts (about 3 s) for groups whose coordinator loads, if another group has a result."""
+"""Maximum number of attempts for a group whose coordinator is loading, once another group has a result (about 3 s)."""
 
 WRONG_TYPE: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
-"""Error codes of a describe request for a group of the other type (classic or consumer).
+"""Error codes of a describe request for the wrong type of group, such as ConsumerGroupDescribe for a classic group.
 
 A broker that disables a group type returns UNSUPPORTED_VERSION.
 """
@@ -51,7 +51,7 @@ class CoordinatorCall:
     key_type: int = GROUP_KEY
     batched: BatchedCall | None = None
     fallback: CoordinatorCall | None = None
-    """Call for groups that this API does not know, and for brokers that lack this API."""
+    """Request to send instead if this API does not find the group, or if the broker lacks this API."""
 
 
 def ask_coordinators(metadata: Metadata, groups: Iterable[str], call: CoordinatorCall) -> Operation[Results[str, Any]]:
@@ -178,7 +178,7 @@ def _lookups(groups: Sequence[str], key_type: int) -> Operation[list[Any]]:
 def _many_keys(request: Message, version: int) -> Message:
     if version < BATCHED_FROM:
         raise UnsupportedVersion(
-            f"FindCoordinator version {version} looks up one key per request (KIP-699: many keys from version 4 on)"
+            f"FindCoordinator version {version} looks up one key per request; several keys need version 4 (KIP-699)"
         )
     return request
 

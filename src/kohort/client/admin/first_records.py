@@ -27,7 +27,7 @@ BY_NAME: Final = 12
 MAX_PARTITIONS: Final = 100
 PARTITION_BYTES: Final = 32 * 1024
 ROUNDS: Final = 20
-"""Maximum number of Fetch requests to find one record. The search fails if they do not find it."""
+"""Maximum number of Fetch requests to find one record. After the last one the search fails."""
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ def first_records(
 def _requests(
     pending: dict[PartitionOffset, _Search], node_of: dict[TopicPartition, int]
 ) -> list[tuple[int, dict[TopicPartition, PartitionOffset]]]:
-    """Build Fetch requests for all pending searches. A request has at most one offset of each partition."""
+    """Build Fetch requests for all pending searches. A request has at most one search for each partition."""
     requests: list[tuple[int, dict[TopicPartition, PartitionOffset]]] = []
     shared: dict[tuple[int, int], dict[TopicPartition, PartitionOffset]] = {}
     offsets_of: Counter[TopicPartition] = Counter()

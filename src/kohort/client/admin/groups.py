@@ -102,7 +102,7 @@ def _partitions(assignment: group_consumer.ConsumerGroupDescribeAssignment) -> t
 
 
 REASON: Final = "member was removed by an admin"
-"""Reason in LeaveGroup, as in Kafka's admin client. Coordinators recognize a removal by an admin by this text."""
+"""Reason in LeaveGroup, as in Kafka's admin client. The text shows coordinators that an admin removed the member."""
 
 
 def remove_group_members(
@@ -205,7 +205,7 @@ def delete_groups(metadata: Metadata, groups: Iterable[str]) -> Operation[Result
 def list_group_offsets(
     metadata: Metadata, group: str, partitions: Iterable[TopicPartition] | None
 ) -> Operation[OffsetsOfGroup]:
-    """Return a group's committed offset of each partition; None for a partition without a committed offset.
+    """Return a group's committed offset of each partition; None if the group has committed no offset there.
 
     ``partitions``: partitions to query; None: all partitions with a committed offset.
     """

@@ -180,14 +180,17 @@ class MemberDescription:
 
     @property
     def to_revoke(self) -> tuple[TopicPartition, ...]:
-        """Sorted owned partitions that are not in the member's target assignment; empty in a classic group."""
+        """Owned partitions that the member must still revoke, sorted: its target assignment lacks them.
+
+        Empty in a classic group.
+        """
         if self.target_assignment is None:
             return ()
         return tuple(sorted(set(self.assignment) - set(self.target_assignment)))
 
     @property
     def to_get(self) -> tuple[TopicPartition, ...]:
-        """Sorted partitions of the target assignment that the member does not own yet; empty in a classic group."""
+        """Partitions of the target assignment that the member does not own yet, sorted. Empty in a classic group."""
         return tuple(sorted(set(self.target_assignment or ()) - set(self.assignment)))
 
 

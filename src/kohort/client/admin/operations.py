@@ -27,7 +27,7 @@ V = TypeVar("V")
 R = TypeVar("R")
 
 MISMATCH_ERRORS: Final = (LookupError, ValueError, TypeError, AttributeError, RuntimeError)
-"""Exceptions of an operation for a malformed response, whose items are missing, duplicate or unknown.
+"""Exceptions that an operation raises for a malformed response, with missing, duplicate or unknown items.
 
 RuntimeError is included because Python converts StopIteration in a generator to it.
 """
@@ -313,7 +313,7 @@ REQUIRED_OPERATIONS: Final[Mapping[str, Mapping[ErrorCode, str]]] = MappingProxy
         "alter_client_quotas": {_CLUSTER: "ALTER_CONFIGS"},
     }
 )
-"""Required ACL operation for each admin call and type of denied resource.
+"""ACL operations that each admin call needs, by type of resource.
 
 Calls that omit denied items from their results are not in the mapping.
 """

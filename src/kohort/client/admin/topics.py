@@ -222,7 +222,7 @@ def to_controller(
 
 def _kind(kind: str) -> int:
     if kind not in RESOURCE_KINDS:
-        raise UsageError(f"{kind!r} has no configuration; expected one of {', '.join(RESOURCE_KINDS)}")
+        raise UsageError(f"resource kind {kind!r} has no options: expected one of {', '.join(RESOURCE_KINDS)}")
     return RESOURCE_KINDS[kind]
 
 
@@ -265,7 +265,7 @@ CLIENT_METRICS: Final = RESOURCE_KINDS["client_metrics"]
 
 
 def list_config_resources(kinds: Iterable[str]) -> Operation[list[ConfigResource]]:
-    """Return all resources of ``kinds`` that the broker lists, sorted. Empty ``kinds``: resources of all kinds.
+    """Return the cluster's config resources of these kinds, sorted; all resources if ``kinds`` is empty.
 
     Raises UsageError for an unknown kind. A broker before Kafka 4.1 lists client metrics only; for any other kind this
     raises ApiError UNSUPPORTED_VERSION.

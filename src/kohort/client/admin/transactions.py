@@ -98,7 +98,7 @@ def _state(producer: producer_ids.ActiveProducer) -> ProducerState:
 OPEN: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 """States of a transaction that is not completed: consumers with read_committed wait for its end."""
 FENCING_TIMEOUT_MS: Final = 1
-"""Transaction timeout in the InitProducerId that fences a producer, as in Kafka's admin tool."""
+"""Transaction timeout in ms in the InitProducerId request that fences a producer, as in Kafka's admin tool."""
 
 
 def list_transactions(
@@ -121,7 +121,7 @@ def describe_transactions(
     def read(answer: wire.DescribeTransactionsResponse, name: str, node_id: int) -> tuple[int, str | None, Any]:
         (found,) = answer.transaction_states
         partitions = tuple(TopicPartition(t.topic, p) for t in found.topics for p in t.partitions)
-        # Kafka reports the start time of a completed transaction, too, so ignore it in that state
+        # Kafka reports a start time for a completed transaction, too; ignore it
         is_open = found.transaction_state in OPEN and found.transaction_start_time_ms >= 0
         described = TransactionDescription(
             name,

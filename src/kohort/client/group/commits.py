@@ -246,7 +246,7 @@ class Commits(ConsumerSource):
         if not errors:
             self._finish(commit)
             return
-        # An error of the group has priority over the errors of unknown topics, which need no rejoin.
+        # An error of the group has priority over errors of unknown topics: only the former needs a rejoin.
         code = next((c for c in errors.values() if c not in UNKNOWN_TOPIC), next(iter(errors.values())))
         error = self._error(code, [p for p, c in errors.items() if c is code])
         if code in RETRIED:

@@ -106,7 +106,7 @@ class CommittedOffsets(ConsumerSource):
             self._waiting.add(query)
             return
         # UNKNOWN_TOPIC_OR_PARTITION is permanent in OffsetFetch, although other APIs retry it.
-        # STALE_MEMBER_EPOCH and UNKNOWN_MEMBER_ID no longer occur once the member has joined again.
+        # STALE_MEMBER_EPOCH and UNKNOWN_MEMBER_ID are retried: they end when the member has joined again.
         is_not_member = code is ErrorCode.UNKNOWN_MEMBER_ID and query.promise is None
         of_membership = code is ErrorCode.STALE_MEMBER_EPOCH or is_not_member
         passing = code.retriable or code in COORDINATOR_MOVED or of_membership

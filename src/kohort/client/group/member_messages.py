@@ -24,7 +24,7 @@ from kohort.wire.messages import group_classic as wire
 from kohort.wire.schema import Message
 
 METADATA_WAIT_MS: Final = 10_000
-"""Maximum time in ms that a group leader waits for topic metadata. Topics without metadata are not assigned."""
+"""Maximum time in ms that a group leader waits for topic metadata. It assigns no topics that still lack metadata."""
 
 
 class GroupLeader:
@@ -121,7 +121,7 @@ def _member(member: wire.JoinGroupResponseMember) -> MemberSubscription:
 REASON_MAX: Final = 255
 """Maximum length of a reason in JoinGroup and LeaveGroup, as in Kafka's clients (KIP-800)."""
 JOIN_GRACE_MS: Final = 5000
-"""Time in ms beyond the rebalance timeout after which JoinGroup times out; the coordinator may respond this late."""
+"""Time in ms between the rebalance timeout and the timeout of JoinGroup: the coordinator may respond that late."""
 LEAVE_BY_LIST_FROM: Final = 3
 LastAssignment = tuple[list[TopicPartition], int]
 
@@ -162,7 +162,7 @@ class MemberMessages:
     def _subscription_metadata(
         self, assignor: Assignor, generation: Generation, last_assignment: LastAssignment
     ) -> Subscription:
-        """Build the subscription that the leader receives. With an eager assignor it has no owned partitions."""
+        """Build the subscription that the group leader receives. With an eager assignor it has no owned partitions."""
         partitions, generation_id = last_assignment
         return Subscription(
             topics=list(self._subscription.topics),
@@ -208,5 +208,5 @@ def leave_shape(request: Message, version: int) -> Message:
         return request
     first, *others = request.members
     if others or first.group_instance_id is not None:
-        raise UnsupportedVersion("this broker removes one member at a time, by its member id (Kafka before 2.4)")
+        raise UnsupportedVersion("this broker (Kafka before 2.4) removes one member at a time, by its member id")
     return wire.LeaveGroupRequest(group_id=request.group_id, member_id=first.member_id)

@@ -11,7 +11,7 @@ class ConsumerMemberState(Enum):
     UNSUBSCRIBED = "UNSUBSCRIBED"
     """The consumer is neither a member of a group nor joining one."""
     JOINING = "JOINING"
-    """The member is joining: its heartbeat in flight, or else its next one, has epoch 0."""
+    """The member is joining: its current or next heartbeat has epoch 0."""
     RECONCILING = "RECONCILING"
     """Owned partitions differ from the target assignment; the member waits for topic names or listener callbacks."""
     ACKNOWLEDGING = "ACKNOWLEDGING"

@@ -241,7 +241,7 @@ class PollDeadline:
     def __init__(self, config: ConsumerConfig) -> None:
         self._config = config
         self.poll_until_ms: int | None = None
-        """Time in ms before which the user must poll again. None during ``poll()``, and before the first poll."""
+        """Deadline in ms for the user's next poll. None during ``poll()``, and before the first poll."""
 
     def enter_poll(self) -> None:
         self.poll_until_ms = None
@@ -279,7 +279,7 @@ class MemberSource(ConsumerSource):
         self.clocks.leave_poll(now_ms)
 
     def _poll_leaves(self) -> list[Unsent]:
-        """Return the requests with which the member leaves. Without a coordinator, complete their promises instead."""
+        """Return the pending requests to leave the group. Without a coordinator, complete their promises instead."""
         leaves, self._leaves = self._leaves, []
         node_id = self._lookup.node_id
         for leave in leaves:

@@ -59,9 +59,9 @@ class ConsumerMembership(MemberSource):
         self.is_reconciling = False
         """True while callbacks of a target assignment run; a newer target assignment waits for them."""
         self._owned_is_in_flight = False
-        """True after a heartbeat with the owned partitions, until a heartbeat succeeds.
+        """True from a heartbeat with the owned partitions until a heartbeat succeeds.
 
-        No reconciliation starts before that.
+        No reconciliation starts meanwhile.
         """
         self._fields = HeartbeatFields(config, context.subscription)
         self._names = TopicNames(context.metadata)

@@ -62,7 +62,7 @@ def commit_errors(
 ) -> dict[TopicPartition, ErrorCode]:
     """Return the error code of each partition in an OffsetCommit response.
 
-    Topic names are those of the request.
+    Topic names come from the request, because the response may have topic ids only.
     """
     names = {topic.topic_id: topic.name for topic in request.topics}
     found: dict[TopicPartition, ErrorCode] = {}
@@ -121,7 +121,7 @@ def fetched_offsets(
     found: dict[TopicPartition, FetchedOffset] = {}
     source: Any = (
         response.groups[0] if response.groups else response
-    )  # below version 8 the response has one group, without a list
+    )  # below version 8 the response has one group and no list of groups
     for topic in source.topics:
         name = topic.name or names.get(getattr(topic, "topic_id", NO_UUID), "")
         for p in topic.partitions:

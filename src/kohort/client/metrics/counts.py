@@ -98,7 +98,7 @@ class Samples:
         )
 
     def _seconds(self, covered_ms: int) -> float:
-        """Return the time in seconds by which rates are divided.
+        """Return the time in seconds by which the sums of a metric are divided to get rates.
 
         As in Kafka, each earlier window counts with its full length, even a window that does not exist yet.
         """
@@ -144,7 +144,7 @@ class CountsByName(dict[K, V]):
 
 Api = type[Message]
 JOINING: Final[frozenset[Api]] = frozenset({JoinGroupRequest, SyncGroupRequest})
-"""Requests with which a member joins a group. Latencies of successful ones are Kafka's join-time and sync-time."""
+"""Requests with which a member joins a group. Kafka's join-time and sync-time are latencies of successful requests."""
 
 
 class ErrorCounts:

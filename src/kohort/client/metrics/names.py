@@ -62,8 +62,9 @@ class MetricsSnapshot(Mapping[MetricName, MetricValue]):
         found = [n for n in found if len(n.tags) == fewest]
         if len(found) != 1:
             several = "; ".join(f"{n.group} {dict(n.tags[1:])}" for n in (found or named)[:5])
-            what = "several" if found else "none"
-            raise UsageError(f"metric {name!r}: {what} for {requested or 'the client'}; available: {several}")
+            raise UsageError(
+                f"{len(found)} metrics have the name {name!r} and the tags {requested}: expected one of {several}"
+            )
         return self._values[found[0]]
 
     def put(self, group: str, name: str, value: MetricValue, **tags: str) -> None:

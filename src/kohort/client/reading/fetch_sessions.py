@@ -48,7 +48,7 @@ class FetchSession:
         uses_ids = all(w.topic_id != NO_UUID for w in partitions.values())
         if uses_ids != self.uses_ids:
             self.uses_ids = uses_ids
-            self._epoch = FULL_FETCH  # a fetch session uses either topic names or topic ids
+            self._epoch = FULL_FETCH  # start a new fetch session: a session uses either topic names or topic ids
         if self._epoch == FULL_FETCH:
             self._known = dict(partitions)
             return SessionRequest(self._id, FULL_FETCH, _topics(partitions), [])
@@ -63,7 +63,7 @@ class FetchSession:
         return request
 
     def name_of(self, topic: str, topic_id: bytes) -> str:
-        """Return the topic name in a Fetch response, which has a name or a topic id; "" if not in the session."""
+        """Return the name of a topic in a Fetch response, which may have only its id. Return "" for an unknown id."""
         if topic:
             return topic
         return next((p.topic for p, w in self._known.items() if w.topic_id == topic_id), "")

@@ -82,7 +82,7 @@ class Fetcher(ConsumerSource):
         return any(self.is_ready(fetched) and accepts(fetched.partition) for fetched in self._buffered)
 
     def take(self, accepts: PartitionFilter = any_partition) -> Fetched | None:
-        """Remove and return the oldest data of a partition that is not paused. Drop data fetched before a seek."""
+        """Remove and return the oldest buffered data, except of paused partitions. Drop data fetched before a seek."""
         for fetched in list(self._buffered):
             if self.is_dropped(fetched):
                 self._buffered.remove(fetched)
@@ -123,7 +123,7 @@ class Fetcher(ConsumerSource):
         self._closed = True
         self._buffered.clear()
         for node_id, session in self._sessions.items():
-            # a fetch in flight delays the request that ends the fetch session, so leave the session to expire
+            # a fetch in flight would delay the request that closes the fetch session, so let the session expire
             if session.is_open and node_id not in self._in_flight:
                 parts = session.build_close()
                 self._closing.append(self._unsent(node_id, parts, by_name=not session.uses_ids, wait_ms=0, context={}))
@@ -256,7 +256,7 @@ class Fetcher(ConsumerSource):
                 state.preferred_replica = -1
         self._metadata.request_refresh()
         self._back_off_node(sent.node_id, now_ms)
-        # The first invalid response of a node may be damaged in transit; the engine has logged the lost connection.
+        # Do not raise a node's first invalid response: it may be damaged in transit, and the engine has logged it.
         is_first = self._failed[sent.node_id].failures == 1 and type(error) is ProtocolError
         if not error.retriable and not is_first:
             self._failures.append(error)
@@ -340,7 +340,7 @@ class Fetcher(ConsumerSource):
             if state.position is not None and state.position.offset == state.fetch_offset:
                 self._out_of_range(partition, state)
                 return True
-            return False  # the user gets the buffered records below the rejected offset before the reset
+            return False  # the user first gets the buffered records below the rejected offset, then the offset is reset
         if code not in RETRIED:
             self._failures.append(answer_error(self._config, code, what, name=partition.topic))
         return False

@@ -83,7 +83,7 @@ class LeaderQueries:
         return Poll(unsent, min(wakes, default=None)) if unsent or wakes else IDLE
 
     def ended(self, sent: Unsent) -> list[LeaderQuery]:
-        """Complete a request. Return its partitions whose position has not moved since."""
+        """Complete a request. Return its partitions, except those whose position has moved since it was sent."""
         queries: list[LeaderQuery] = sent.context
         current = [q for q in queries if q.state.run == q.run and q.state.state is self._waiting_in]
         for query in current:

@@ -198,7 +198,7 @@ class SubscriptionState:
         self.match_pattern()
 
     def subscribe_server_pattern(self, pattern: SubscriptionPattern) -> None:
-        """Subscribe with a pattern that the coordinator matches; the assignment shows the matching topics."""
+        """Subscribe with a pattern that the coordinator evaluates. The client learns the topics from its assignment."""
         self._set_mode(Mode.SERVER_PATTERN)
         self.server_pattern = pattern
         self.track_topics()
@@ -260,7 +260,7 @@ class SubscriptionState:
 
     def _set_mode(self, mode: Mode) -> None:
         if self.mode not in (Mode.NONE, mode):
-            raise UsageError(f"subscribed to {self.mode.text}, which excludes {mode.text}: call unsubscribe() first")
+            raise UsageError(f"subscribed to {self.mode.text}: call unsubscribe() before changing to {mode.text}")
         self.mode = mode
 
     def assign_from_group(self, partitions: Iterable[TopicPartition]) -> None:

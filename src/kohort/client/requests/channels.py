@@ -76,7 +76,7 @@ class ConnectionLoss(NamedTuple):
 def drop_idle_channels(
     channels: dict[tuple[int, str], Channel], losses: dict[int, ConnectionLoss], addresses: Addresses
 ) -> None:
-    """Drop channels and connection losses of each node whose address is no longer known."""
+    """Drop channels and recorded connection losses of each node whose address is no longer known."""
     for key, channel in list(channels.items()):
         if channel.connection is None and not channel.waiting and addresses.of(channel.node_id) is None:
             del channels[key]

@@ -46,7 +46,7 @@ PROTOCOL_PREFIXES: Final = (
 
 
 def foreign_protocol(first: bytes) -> str | None:
-    """Return an error message that names the broker's protocol; None if its first bytes may be Kafka's.
+    """Return an error message if the first bytes from a server show another protocol than Kafka's; else None.
 
     A Kafka broker's first response (to ApiVersions) is below 16 MB, so the first byte of its length is 0.
     """
@@ -62,7 +62,7 @@ SCRATCH_BYTES: Final = 64 << 10
 IN_PLACE_FROM: Final = 128 << 10
 """A response frame of this size in bytes or more is received into a separate buffer, without copying."""
 IN_PLACE_MOST: Final = 64 << 20
-"""A response frame above this size in bytes gets no separate buffer: a wrong length must not reserve more memory."""
+"""Maximum size in bytes of a response frame's own buffer. A wrong length must not reserve more memory than this."""
 KEPT_BYTES: Final = 48 << 20
 """Maximum size in bytes of the free buffers that a connection keeps for later response frames."""
 
@@ -196,7 +196,7 @@ class Connection:
         self._metrics: NodeMetrics | None = None
 
     def assign_node(self, node_id: int, metrics: NodeMetrics) -> None:
-        """Record the connection's traffic in the metrics of this node.
+        """Count the connection's traffic in the metrics of this node.
 
         Call before the connection opens, and again when metadata name the node.
         """
@@ -362,7 +362,7 @@ class Connection:
         return self.state is not ConnectionState.READY or (self._login is not None and self._login.is_in_progress)
 
     def take_overdue(self, now_ms: int) -> PendingRequest | None:
-        """Remove and return the oldest timed-out request in flight; later requests wait for its response."""
+        """Remove and return the oldest request in flight whose deadline has passed."""
         overdue = next((pending for pending in self.in_flight if pending.deadline_ms <= now_ms), None)
         if overdue is not None:
             self.in_flight.remove(overdue)

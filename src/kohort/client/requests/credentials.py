@@ -105,14 +105,14 @@ def _by_password(config: ClientConfig, mechanism: str, entry: jaas.JaasEntry | N
     if not username or not password:
         missing = "username" if not username else "password"
         where = f"{missing}=... in sasl.jaas.config" if entry is not None else f"sasl.{missing}"
-        raise ConfigError(f"sasl.mechanism={mechanism} needs {where}")
+        raise ConfigError(f"sasl.mechanism={mechanism} needs the option {where}")
     return Credentials(mechanism, username, password)
 
 
 def _kerberos(config: ClientConfig, entry: jaas.JaasEntry | None) -> Credentials:
     if config.sasl_username is not None:
         raise ConfigError(
-            "sasl.mechanism is GSSAPI, its default, which takes no sasl.username: "
+            "sasl.username is set, but sasl.mechanism is GSSAPI (the default), which does not use it: "
             f"set sasl.mechanism to {', '.join(BY_PASSWORD[:-1])} or {BY_PASSWORD[-1]}"
         )
     options = {} if entry is None else {key: entry.get(key) or "" for key in entry.options}
@@ -156,7 +156,7 @@ def _method(config: ClientConfig, mechanism: str, options: Mapping[str, str]) ->
     provider = config.sasl_oauth_token_provider
     if provider is not None:
         if not callable(provider) and not callable(getattr(provider, "token", None)):
-            raise ConfigError("sasl.oauth.token.provider: expected a function, or an object with a function token")
+            raise ConfigError("sasl.oauth.token.provider: expected a function, or an object with a method token()")
         return TokenMethod.CALLBACK
     if mechanism == TokenMethod.MSK.value:
         return TokenMethod.MSK
@@ -216,10 +216,10 @@ def _unsecured(config: ClientConfig, found: Credentials) -> Credentials:
     if not options.get(f"StringClaim_{claim}"):
         jaas_option = f"unsecuredLoginStringClaim_{claim}=... in sasl.jaas.config"
         where = jaas_option if found.options else "sasl.oauthbearer.config=principal=..."
-        raise ConfigError(f"an unsecured token needs a principal: {where}")
+        raise ConfigError(f"an unsecured token needs a principal: set {where}")
     lifetime = options.get("LifetimeSeconds", "3600")
     if not re.fullmatch(r"\d{1,9}(\.\d+)?", lifetime) or float(lifetime) <= 0:
-        raise ConfigError(f"the lifetime of an unsecured token is {lifetime!r}: expected seconds")
+        raise ConfigError(f"the lifetime of an unsecured token is {lifetime!r}: expected a number of seconds above 0")
     for key, text in options.items():
         if key.startswith("NumberClaim_") and not NUMBER.fullmatch(text):
             raise ConfigError(f"unsecuredLogin{key}={text!r} in sasl.jaas.config: expected a number")

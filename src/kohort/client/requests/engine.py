@@ -150,7 +150,7 @@ class Engine:
         return memoryview(bytearray(DISCARD_BYTES)) if found is None else found[1].room()
 
     def arrived(self, connection_id: io.ConnectionId, count: int) -> bool:
-        """Process ``count`` bytes that were read into ``room()``; return True if ``FramesArrived`` must follow."""
+        """Process ``count`` bytes that were read into ``room()``. Return True if ``FramesArrived`` must follow."""
         found = self._by_connection.get(connection_id)
         return found is not None and found[1].arrived(count)
 

@@ -23,7 +23,10 @@ from kohort.wire.schema import Message
 
 RENEW_FROM: Final = 0.85
 RENEW_SPREAD: Final = 0.10
-"""Start of the renewal window and length of the window, as fractions of a login session's lifetime."""
+"""Length of the time window in which a login session is renewed, as a fraction of its lifetime.
+
+The window begins at the fraction ``RENEW_FROM``. The time in it is random.
+"""
 RAW_TOKENS: Final = 0
 
 
@@ -165,7 +168,7 @@ class ClientLogin:
             raise self._error(f"sasl.mechanism={self.mechanism} is not enabled on this listener; enabled: {enabled}")
         if code is ErrorCode.ILLEGAL_SASL_STATE and not enabled and not self.was_done:
             raise self._error(
-                "this listener does not use SASL: set security.protocol=PLAINTEXT (or SSL), or name another listener"
+                "this listener does not use SASL: set security.protocol=PLAINTEXT (or SSL), or use another listener"
             )
         raise self._error(f"SaslHandshake failed with {code.name}")
 

@@ -99,7 +99,7 @@ class Metadata:
         self._tracks_all = False
 
     def track_ids(self, topic_ids: Iterable[bytes]) -> None:
-        """Track metadata of exactly the topics with these ids, whose names are unknown."""
+        """Track metadata of exactly the topics with these ids, whose names the client does not know yet."""
         self.track(())
         self._tracked_ids = frozenset(topic_ids)
 
@@ -196,7 +196,7 @@ class Metadata:
         return LeaderAndEpoch(partition.leader_id, partition.leader_epoch)
 
     def update_leader(self, tp: TopicPartition, node_id: int, epoch: int, nodes: Iterable[Node] = ()) -> bool:
-        """Apply the leader in a Produce or Fetch response (KIP-951) if its epoch is newer. True if applied."""
+        """Apply the leader in a Produce or Fetch response (KIP-951) if its epoch is newer. Return True if applied."""
         for node in nodes:
             self.learn_node(node)
         info = self._topics.get(tp.topic)

@@ -44,7 +44,7 @@ class Notes:
 
 REPEAT_MS: Final = 60_000
 TRANSIENT_MS: Final = 1000
-"""Maximum duration in ms of errors that occur while a healthy cluster creates topics or moves leaders."""
+"""Maximum duration in ms of errors that a healthy cluster returns while it creates topics or moves leaders."""
 MAX_OUTAGES: Final = 10_000
 READING: Final = "reading"
 WRITING: Final = "writing"

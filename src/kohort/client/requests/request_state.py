@@ -76,7 +76,7 @@ class RequestState:
         return self.retry_at_ms
 
     def repeated(self, now_ms: int) -> None:
-        """Count a response without any change. Such responses lengthen the next back-off (KIP-580)."""
+        """Count a response that changes nothing. Such responses lengthen the next back-off (KIP-580)."""
         self.retry_at_ms = now_ms + self._backoff.delay_ms(self.failures)
         self.failures += 1
 
@@ -122,7 +122,7 @@ class TimedRequests(Generic[R]):
         return [r for r in self._waiting if r.may_send(now_ms)]
 
     def take_due(self, now_ms: int) -> list[R]:
-        """Remove and return the requests whose back-off has ended; once in flight, they do not expire."""
+        """Remove and return the requests whose back-off has ended. Once in flight, they do not expire."""
         due = self.due(now_ms)
         self._waiting = [r for r in self._waiting if not r.may_send(now_ms)]
         return due

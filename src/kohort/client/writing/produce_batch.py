@@ -23,7 +23,7 @@ _head = struct.Struct(">qiibI")
 _after_crc = struct.Struct(">hiqqqhii")
 _SMALL: Final = tuple(varint_bytes(value) for value in range(0x2000))
 _SIZED: Final = tuple((head, len(head) + size) for size, head in enumerate(_SMALL))
-"""Table, indexed by the length of a key or value: the length as a varint, and the size of varint and value together."""
+"""Precomputed pairs. ``_SIZED[n]`` has n as a varint, and the size of this varint and a value of n bytes."""
 _NULL: Final = varint_bytes(-1)
 
 
@@ -64,7 +64,7 @@ class ProduceBatch:
         self.done = False
         self.error: KohortError | None = None
         self.refused: Mapping[int, KohortError] = {}
-        """Dict of record index to the error of that record (KIP-467)."""
+        """Errors of single rejected records (KIP-467): record index to error."""
         self.base_offset = -1
         self.append_time_ms = -1
         self.callbacks: list[Callable[[], None]] = []

@@ -50,12 +50,12 @@ class PartitionSequence:
             self.acked_sequence = last
 
     def is_superseded(self, batch: ProduceBatch) -> bool:
-        """True if the log contains a later batch of the partition, and so this batch: brokers write batches in order.
+        """True if the log must contain this batch, because it contains a later batch of the partition.
 
-        A broker recognizes duplicates only among its last five batches. This batch can be an older duplicate if its
-        response was lost and the next leader accepted later batches. Returns False if every attempt to send this batch
-        got an error: then the log lacks this batch. The later batch was accepted by a broker that had lost the
-        producer's state.
+        Brokers write batches in order. A broker recognizes duplicates only among its last five batches. This batch can
+        be an older duplicate if its response was lost and the next leader accepted later batches. Returns False if
+        every attempt to send this batch got an error: then the log lacks this batch. The later batch was accepted by a
+        broker that had lost the producer's state.
         """
         if not batch.unanswered or self.identity != (batch.producer_id, batch.producer_epoch):
             return False

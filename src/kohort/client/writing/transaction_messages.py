@@ -120,7 +120,7 @@ def end(producer: TransactionalProducer, *, commit: bool) -> wire.EndTxnRequest:
 
 
 def first_error(request: Message, response: Message) -> tuple[ErrorCode, str]:
-    """Return the first error code of a transaction response, and the partition with that error; NONE if no error."""
+    """Return the first error code in a transaction response, and its partition; NONE without an error."""
     where = ""
     match response:
         case InitProducerIdResponse() | wire.AddOffsetsToTxnResponse() | wire.EndTxnResponse():

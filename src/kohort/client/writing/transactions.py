@@ -185,7 +185,7 @@ class Transactions:
         return TransactionFailed("the transaction was aborted") if self.phase is Phase.ABORTING else None
 
     def admits(self, partition: TopicPartition) -> bool:
-        """Return True if the transaction includes the partition. Otherwise schedule the request that adds it."""
+        """True if the transaction includes the partition. If not, schedule the request that adds the partition."""
         if self._is_second_protocol:
             self._partitions.add(partition)  # KIP-890: the Produce request adds the partition to the transaction
         if partition in self._partitions:
