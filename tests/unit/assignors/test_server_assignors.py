@@ -148,7 +148,7 @@ class TestUniformEqualSubscriptions:
 
         assert uniform(members, T1=2, T2=2) == {"A": "T2:0", "B": "T2:1"}
 
-    def test_uniform_assignor_keeps_the_additional_partition_of_a_member(self):
+    def test_uniform_assignor_moves_no_partition_if_partition_counts_differ_by_one(self):
         members = {"A": wants("T1", "T1:0"), "B": wants("T1", "T1:1"), "C": wants("T1", "T1:2,3")}
 
         assert uniform(members, T1=4) == {"A": "T1:0", "B": "T1:1", "C": "T1:2,3"}
@@ -205,7 +205,7 @@ class TestUniformDifferentSubscriptions:
 
         assert found == {"A": "T1:0,1,2 T3:0,1,2", "B": "T2:0,1,2,3,4,5,6,7"}
 
-    def test_uniform_assignor_compensates_a_member_that_unsubscribed_from_one_topic_by_partitions_of_another(self):
+    def test_uniform_assignor_gives_a_member_that_unsubscribed_from_a_topic_more_partitions_of_another(self):
         members = {"A": wants("T1", "T1:0,2 T2:1,3"), "B": wants("T1 T2", "T1:1 T2:0,2,4")}
 
         assert uniform(members, T1=3, T2=5) == {"A": "T1:0,1,2", "B": "T2:0,1,2,3,4"}
@@ -253,7 +253,7 @@ class TestRange:
 
         assert ranged(members, T1=2, T2=2) == {"A": "T1:0 T2:0", "B": "T1:1 T2:1", "C": ""}
 
-    def test_server_range_assignor_divides_topics_again_after_subscriptions_change(self):
+    def test_server_range_assignor_computes_a_new_assignment_after_subscriptions_change(self):
         members = {"A": wants("T1", "T1:0,1,2 T2:0"), "B": wants("T1 T2 T3", "T2:1"), "C": wants("T2", "T2:2 T3:0,1")}
 
         found = ranged(members, T1=3, T2=3, T3=2)

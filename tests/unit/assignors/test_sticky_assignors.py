@@ -45,13 +45,13 @@ def test_cooperative_assignor_assigns_partitions_of_a_departed_member_immediatel
     assert shown(found) == {"a": "t-0 t-1", "b": "t-2 t-3"}
 
 
-def test_sticky_assignor_gives_a_partition_with_two_owners_to_the_owner_of_the_newer_generation():
+def test_sticky_assignor_uses_the_newer_generation_if_two_members_report_the_same_partition():
     members = [owner("a", "t-0 t-1", generation=5), owner("b", "t-0 t-1", generation=4)]
 
     assert shown(cooperative.assign(SubscribedTopics({"t": 2}), members)) == {"a": "t-0", "b": ""}
 
 
-def test_partition_with_two_owners_of_the_same_generation_stays_unassigned_for_one_rebalance():
+def test_partition_that_two_members_own_in_the_same_generation_stays_unassigned_for_one_rebalance():
     members = [owner("a", "t-0 t-1"), owner("b", "t-0 t-2")]
 
     found = cooperative.assign(SubscribedTopics({"t": 3}), members)
@@ -134,7 +134,7 @@ def test_sticky_assignor_gives_partitions_to_members_in_the_racks_of_their_repli
     assert shown(sticky.assign(SubscribedTopics({"t": 4}, racks), mixed)) == {"a": "t-1 t-3", "b": "t-0 t-2"}
 
 
-def test_list_of_assignors_is_cooperative_only_if_every_assignor_is_cooperative():
+def test_member_is_cooperative_only_if_all_its_assignors_are_cooperative():
     assert not is_cooperative(assignors_named(["range", "cooperative-sticky"]))
     assert is_cooperative(assignors_named(["cooperative-sticky"]))
 

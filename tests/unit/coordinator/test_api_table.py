@@ -65,7 +65,7 @@ def test_failed_append_of_an_offset_commit_keeps_the_errors_of_invalid_partition
     assert codes == [ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-def test_read_only_group_apis_do_not_create_consumer_offsets():
+def test_only_requests_that_read_groups_are_answered_without_creating_consumer_offsets():
     asking = {kind.__name__.removesuffix("Request") for kind, api in GROUP_APIS.items() if api.read_only}
 
     assert asking == {"OffsetFetch", "DescribeGroups", "ConsumerGroupDescribe", "ListGroups"}

@@ -59,7 +59,7 @@ def test_memory_limit_counts_a_replaced_offset_once():
     assert stage.coordinator.budget.at_most == so_far + 2 + 400
 
 
-def test_memory_limit_adds_no_group_overhead_for_the_first_offset_of_an_existing_group():
+def test_memory_limit_counts_an_existing_group_only_one_time_when_its_first_offset_is_committed():
     stage = CoordinatorStage(group_coordinator_max_bytes=1_000_000)
     (a,), generation = stage.stable(1)
     so_far = stage.coordinator.budget.at_most
@@ -83,7 +83,7 @@ def test_memory_of_groups_is_measured_when_it_has_grown_by_an_eighth_of_the_limi
     assert budget.at_most == 1, "the group of the first request no longer exists"
 
 
-def test_memory_measurement_counts_a_member_as_20_offsets_and_a_consumer_member_as_40():
+def test_memory_measurement_costs_1_per_classic_member_2_per_consumer_member_and_1_per_20_offsets():
     stage = CoordinatorStage(offsets_topic_num_partitions=1)
     stage.stable(3, group="classic")
     stage.come("m1", group="modern")

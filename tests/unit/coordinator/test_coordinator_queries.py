@@ -69,7 +69,7 @@ def test_timers_of_a_group_do_not_include_those_of_other_groups_in_its_partition
     assert stage.coordinator.timers_of("none") == []
 
 
-def test_consumer_offsets_partition_is_coordinated_from_loading_until_unloading(stage):
+def test_coordinator_is_active_for_a_consumer_offsets_partition_from_loading_until_unloading(stage):
     coordinator, partition = stage.coordinator, stage.coordinator.partition_of(GROUP)
     stage.unload()
     assert not coordinator.coordinates(partition)
@@ -98,7 +98,7 @@ def test_unloading_a_partition_during_its_loading_adds_no_journal_entry(stage):
     assert stage.coordinator.wake_at_ms is None
 
 
-def test_broker_stall_is_journaled_in_the_removal_entries_of_silent_members(stage):
+def test_broker_stall_is_in_the_journal_entries_of_removed_silent_members(stage):
     (a,), _ = stage.stable(1)
     began_ms = stage.now + 1_000
     stage.clock.advance(9_500)
@@ -113,7 +113,7 @@ def test_broker_stall_is_journaled_in_the_removal_entries_of_silent_members(stag
     assert (vitals.stalled_ms, vitals.stalled_at_ms) == (8_500, began_ms)
 
 
-def test_pushed_client_metrics_are_in_the_removal_entry_of_the_member(stage):
+def test_pushed_client_metrics_are_in_the_journal_entry_of_the_removed_member(stage):
     (a,), _ = stage.stable(1)
     words = MemberMetrics(at_ms=stage.now, longest_poll_gap_ms=400_000)
     stage.coordinator.add_client_metrics("c", ClientIdentity(a, "app", "/127.0.0.1"), words)

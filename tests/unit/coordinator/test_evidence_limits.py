@@ -75,7 +75,7 @@ class TestNonMemberCommitters:
         ("after_ms", "backwards", "news"),
         [(999, True, False), (1_000, True, True), (3_599_999, False, False), (3_600_000, False, True)],
     )
-    def test_repeated_commit_of_a_non_member_is_journaled_after_an_hour_or_backward_after_a_second(
+    def test_repeated_commit_of_a_non_member_is_journaled_after_an_hour_and_a_backward_commit_after_a_second(
         self, after_ms, backwards, news
     ):
         committers = NonMemberCommitters()

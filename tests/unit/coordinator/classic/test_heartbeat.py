@@ -116,7 +116,7 @@ class TestSessionExpiry:
         last = stage.records()[-1].value
         assert (last.members, last.generation, last.protocol_type) == ([], generation + 1, "consumer")
 
-    def test_removal_entry_of_an_expired_member_has_the_times_of_last_request_and_connection_end(self, stage):
+    def test_journal_entry_of_an_expired_member_has_the_times_of_its_last_request_and_closed_connection(self, stage):
         (a,), generation = stage.stable(1)
         stage.advance(3000)
         stage.heartbeat(a, generation, connection=7)

@@ -179,7 +179,7 @@ class TestRejoin:
         assert {x.leader for x in answers} == {a}
         assert answers[0].member_id == new_id
 
-    def test_waiting_join_group_request_is_completed_when_its_member_repeats_it(self, stage):
+    def test_waiting_join_group_request_gets_rebalance_in_progress_when_its_member_sends_another(self, stage):
         (a, _), _ = stage.stable(2)
         older = stage.join(a)
 
@@ -260,7 +260,7 @@ class TestGroupSize:
         stage.join(a)
         assert stage.answer(stage.join(pending[1])) == refused(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
-    def test_rejoin_above_the_group_size_limit_removes_the_member(self):
+    def test_rejoin_to_a_group_above_its_size_limit_removes_the_member(self):
         big = CoordinatorStage(group_max_size=3)
         (a, b, c), generation = big.stable(3)
         big.config = CoordinatorStage(group_max_size=2).config
@@ -281,7 +281,7 @@ class TestGroupSize:
 
 
 class TestRebalanceJournal:
-    def test_journal_entries_of_a_rebalance_have_its_cause_joins_and_generation(self, stage):
+    def test_journal_entries_of_a_rebalance_have_cause_join_group_requests_and_generation(self, stage):
         (a, b), generation = stage.stable(2)
         stage.journal.clear()
         stage.join(a, reason="cached metadata has changed")

@@ -36,7 +36,7 @@ class TestInitialDelay:
     def stage(self):
         return CoordinatorStage(group_initial_rebalance_delay_ms=3_000)
 
-    def test_initial_rebalance_delay_ends_after_leave_of_the_last_pending_member_id(self, stage):
+    def test_initial_rebalance_delay_ends_when_the_last_pending_member_id_leaves(self, stage):
         _, waiting = stage.enter()
         pending = stage.answer(stage.join()).member_id
 
@@ -44,7 +44,7 @@ class TestInitialDelay:
 
         assert stage.answer(waiting).generation_id == 1
 
-    def test_initial_rebalance_delay_continues_after_leave_of_a_member(self, stage):
+    def test_initial_rebalance_delay_continues_after_a_member_leaves(self, stage):
         _, waiting = stage.enter()
         member_id, _ = stage.enter()
 

@@ -13,7 +13,7 @@ def answered(*codes: tuple[str, str | None, ErrorCode]) -> LeaveGroupResponse:
     )
 
 
-def test_leave_group_request_for_a_member_rebalances_the_other_members(stage):
+def test_leave_group_request_for_a_member_starts_a_rebalance_of_the_other_members(stage):
     (a, b), generation = stage.stable(2)
 
     ticket = stage.leave(a, reason="the consumer is being closed")

@@ -113,7 +113,7 @@ def test_journal_entry_of_the_first_assignment_of_a_group_has_no_previous_owners
     assert stage.records()[-1].value.members[0].assignment == assignment(("t", 0))
 
 
-def test_rebalance_entry_has_no_created_topics_if_the_previous_generation_has_no_timestamp(stage):
+def test_journal_entry_of_a_rebalance_has_no_created_topics_if_the_previous_generation_has_no_timestamp(stage):
     stage.topics.make("old", 1)
     restart_on(stage, member("a"), leader="a")
 

@@ -73,7 +73,7 @@ class TestLongestGap:
         assert (removed.vitals.last_seen_ms, removed.vitals.longest_gap_ms) == (back_ms, 5_000)
         assert removed.vitals.connection_closed_at_ms == back_ms
 
-    def test_journaled_join_has_the_last_request_time_only_if_other_members_waited_half_a_second(self, stage):
+    def test_journal_entry_of_a_join_has_session_data_only_if_the_join_is_500_ms_late(self, stage):
         (a, b, c), _ = stage.stable(3)
         stage.journal.clear()
         stage.advance(100)
@@ -87,7 +87,7 @@ class TestLongestGap:
         assert (told[a], told[b]) == (None, None)
         assert told[c].last_seen_ms == stage.now - 600
 
-    def test_member_loaded_from_the_log_has_no_time_of_a_closed_connection(self, stage):
+    def test_member_loaded_from_the_log_has_no_connection_closing_time_in_the_journal(self, stage):
         (a,), _ = stage.stable(1)
         stage.restart()
         stage.coordinator.connection_closed(0, stage.now)
@@ -99,7 +99,7 @@ class TestLongestGap:
 
 
 class TestLeave:
-    def test_removal_entry_names_the_requesting_client_only_if_it_is_not_the_removed_member(self, stage):
+    def test_journal_entry_of_a_removal_names_the_requesting_client_unless_it_is_the_removed_member(self, stage):
         (a, b, c), generation = stage.stable(3)
         assert stage.answer(stage.join(instance_id="i")) is None, "the JoinGroup waits for the other members"
 
@@ -111,7 +111,7 @@ class TestLeave:
         assert by == [None, "admin", "app"]
         assert stage.heartbeat(c, generation) == ErrorCode.REBALANCE_IN_PROGRESS
 
-    def test_journal_entries_of_a_leave_group_request_name_each_of_several_members(self, stage):
+    def test_journal_entry_of_a_leave_group_request_names_all_members_that_leave(self, stage):
         (a, b, c, _), _ = stage.stable(4)
 
         stage.leave(a, b, c)
@@ -138,7 +138,7 @@ class TestLeave:
 
 
 class TestSyncTimeout:
-    def test_sync_timeout_entry_has_session_data_of_the_first_removed_member(self, stage):
+    def test_journal_entry_of_a_sync_timeout_has_session_data_of_the_first_removed_member(self, stage):
         a = stage.answer(stage.join(version=3, rebalance_ms=20_000, session_ms=30_000)).member_id
         second = stage.join(version=3, rebalance_ms=20_000, session_ms=40_000, client_id="other")
         stage.join(a, version=3, rebalance_ms=20_000, session_ms=30_000)
@@ -150,7 +150,7 @@ class TestSyncTimeout:
         assert (trigger.member.member_id, [who.member_id for who in trigger.others]) == (a, [b])
         assert trigger.vitals.session_timeout_ms == 30_000
 
-    def test_sync_timeout_entry_reports_a_lost_leader_only_if_the_leader_sent_no_sync_group_request(self, stage):
+    def test_journal_entry_of_a_sync_timeout_reports_a_lost_leader_only_if_the_leader_was_removed(self, stage):
         (a, b), generation = stage.stable(2)
         stage.join(a, rebalance_ms=5_000, session_ms=30_000)
         stage.join(b, rebalance_ms=5_000, session_ms=30_000)
@@ -163,7 +163,7 @@ class TestSyncTimeout:
 
 
 class TestStaleMembers:
-    def test_refused_requests_are_counted_for_each_group_api_and_error(self, stage):
+    def test_refused_requests_are_counted_per_group_and_api_and_error(self, stage):
         stage.stable(1)
 
         for _ in range(3):

@@ -57,7 +57,7 @@ class TestInitialDelay:
 
         assert stage.answer(ticket).generation_id == 1
 
-    def test_rebalance_entry_has_the_initial_rebalance_delay(self, stage):
+    def test_journal_entry_of_a_rebalance_has_the_initial_rebalance_delay(self, stage):
         stage.enter()
 
         (opened,) = stage.entries(RoundOpened)

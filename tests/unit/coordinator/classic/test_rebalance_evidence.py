@@ -10,7 +10,7 @@ from support.machines.coordinator_stage import CoordinatorStage, Topics
 MOST = bytes(METADATA_MAX_BYTES)
 
 
-def test_rebalance_entry_lists_an_unsubscribed_topic_as_deleted_only_if_the_topic_was_deleted():
+def test_journal_entry_of_a_rebalance_shows_an_unsubscribed_topic_as_deleted_only_if_it_was_deleted():
     stage = CoordinatorStage(topics=Topics(deleted=1, kept=1, t=1))
     (a,), _ = stage.stable(1, protocols=[("range", subscription("deleted", "kept", "t"))])
     stage.topics.delete("deleted")
@@ -21,7 +21,7 @@ def test_rebalance_entry_lists_an_unsubscribed_topic_as_deleted_only_if_the_topi
     assert (change.topics_removed, change.topics_deleted) == (("deleted", "kept"), ("deleted",))
 
 
-def test_rebalance_entry_lists_a_topic_as_created_only_if_created_after_the_generation_began():
+def test_journal_entry_of_a_rebalance_shows_a_topic_as_created_only_if_created_after_the_generation_began():
     stage = CoordinatorStage(topics=Topics(old=1, new=1, t=1))
     stage.topics.made["old"] = stage.now - 1
     (a,), _ = stage.stable(1)
@@ -59,7 +59,7 @@ def test_repeated_sync_group_request_in_stable_group_renews_the_session(stage):
     assert stage.heartbeat(a, generation) == ErrorCode.NONE
 
 
-def test_journaled_departure_after_a_failed_append_of_the_assignment_has_no_lag(stage):
+def test_journal_entry_of_a_departure_after_a_failed_append_of_the_assignment_has_no_lag(stage):
     (a, b), generation = stage.stable(2)
     stage.topics.ends["t", 0] = 100
     stage.commit({("t", 0): 60}, member_id=a, generation=generation)
@@ -75,7 +75,7 @@ def test_journaled_departure_after_a_failed_append_of_the_assignment_has_no_lag(
     assert (trigger.event, trigger.member.member_id, trigger.vitals.lag) == ("member_left", a, None)
 
 
-def test_removal_entry_has_the_lag_of_the_removed_members_partitions(stage):
+def test_journal_entry_of_a_removed_member_has_the_lag_of_its_partitions(stage):
     (a, _), generation = stage.stable(2)
     stage.topics.ends["t", 0] = 100
     stage.commit({("t", 0): 60}, member_id=a, generation=generation)

@@ -86,7 +86,7 @@ class TestAssignment:
         assert (settled.generation, settled.took_ms, settled.last.member_id) == (generation + 1, 200, b)
         assert stage.records()[-1].value.current_state_timestamp == joined_ms
 
-    def test_rebalance_end_is_journaled_with_the_sync_group_request_of_the_leader_if_the_leader_is_last(self, stage):
+    def test_rebalance_end_is_journaled_with_the_sync_group_request_of_the_leader_if_it_is_the_last_one(self, stage):
         (a, b), generation = stage.stable(2)
         stage.join(a)
         stage.join(b)
@@ -246,14 +246,14 @@ class TestRejoinChanges:
         assert (readable.owned_changed, readable.racks) == (False, None)
 
     @pytest.mark.parametrize(("rack", "racks"), [("a", None), ("b", ("a", "b")), (None, ("a", None))])
-    def test_rejoin_entry_reports_a_changed_rack(self, stage, rack, racks):
+    def test_journal_entry_of_a_rejoin_reports_a_changed_rack(self, stage, rack, racks):
         (a,), _ = stage.stable(1, protocols=(("range", subscription("t", rack="a")),))
 
         stage.join(a, protocols=(("range", subscription("t", rack=rack)),))
 
         assert self.change(stage).racks == racks
 
-    def test_rejoin_entry_compares_owned_partitions_regardless_of_order(self, stage):
+    def test_journal_entry_of_a_rejoin_compares_owned_partitions_regardless_of_order(self, stage):
         owned = [("t", 0), ("t", 1)]
         (a,), _ = stage.stable(1, protocols=(("range", subscription("t", owned=owned)),))
 
@@ -263,7 +263,7 @@ class TestRejoinChanges:
         assert self.change(stage).owned_changed
 
     @pytest.mark.parametrize("restarted", [False, True])
-    def test_rejoin_entry_reports_created_and_deleted_topics(self, stage, restarted):
+    def test_journal_entry_of_a_rejoin_reports_created_and_deleted_topics(self, stage, restarted):
         (a,), _ = stage.stable(1, protocols=(("range", subscription("t", "u", "later")),))
         if restarted:
             stage.restart()
@@ -323,7 +323,7 @@ def test_removal_of_a_late_member_from_a_full_group_is_journaled_with_the_api_ve
 @pytest.mark.parametrize(
     ("session_ms", "taken"), [(5_999, False), (6_000, True), (1_800_000, True), (1_800_001, False)]
 )
-def test_session_timeout_may_equal_the_configured_bounds(stage, session_ms, taken):
+def test_session_timeout_may_equal_the_configured_minimum_or_maximum(stage, session_ms, taken):
     code = stage.answer(stage.join(session_ms=session_ms)).error_code
 
     assert code == (ErrorCode.MEMBER_ID_REQUIRED if taken else ErrorCode.INVALID_SESSION_TIMEOUT)
@@ -344,7 +344,7 @@ def test_limit_of_member_metadata_is_the_larger_of_16_mib_and_message_max_bytes(
 @pytest.mark.parametrize(
     ("group", "code"), [("g", ErrorCode.UNKNOWN_MEMBER_ID), ("other", ErrorCode.ILLEGAL_GENERATION)]
 )
-def test_offset_commit_with_generation_0_is_checked_like_the_commit_of_a_member(stage, group, code):
+def test_offset_commit_with_generation_0_needs_a_valid_member_id(stage, group, code):
     stage.commit({("t", 0): 1})
 
     assert stage.commit({("t", 0): 2}, member_id="m", generation=0, group=group) == [code]

@@ -60,7 +60,9 @@ class TestRefusals:
             ({"protocol_name": "sticky"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         ],
     )
-    def test_sync_group_request_of_another_member_generation_or_protocol_is_rejected(self, stage, joined, change, code):
+    def test_sync_group_request_with_wrong_member_id_generation_or_protocol_is_rejected(
+        self, stage, joined, change, code
+    ):
         a, _, generation = joined
 
         ticket = stage.sync(**({"member_id": a, "generation": generation} | change))
@@ -140,7 +142,7 @@ class TestLeaderAssignment:
         assert stage.answer(stage.sync(a, generation)) == given(MINE)
 
 
-def test_waiting_sync_group_request_is_completed_when_its_member_repeats_it(stage, joined):
+def test_waiting_sync_group_request_gets_rebalance_in_progress_when_its_member_sends_another(stage, joined):
     a, b, generation = joined
     older = stage.sync(b, generation)
 
@@ -187,7 +189,9 @@ class TestMissingSync:
 
 
 class TestJournal:
-    def test_journal_entries_have_the_assignment_moved_partitions_and_last_sync_group_request(self, stage, joined):
+    def test_journal_entries_of_a_rebalance_have_assignment_moved_partitions_and_last_sync_group_request(
+        self, stage, joined
+    ):
         a, b, generation = joined
         stage.advance(40)
         stage.sync(a, generation, {a: MINE, b: YOURS})
@@ -202,7 +206,7 @@ class TestJournal:
         assert isinstance(settled, RoundSettled)
         assert (settled.generation, settled.last.member_id, settled.took_ms) == (generation, b, 7)
 
-    def test_rebalance_end_entry_names_the_leader_as_last_member_if_all_other_members_wait(self, stage, joined):
+    def test_journal_entry_of_a_rebalance_end_names_the_leader_as_last_member_if_all_others_wait(self, stage, joined):
         a, b, generation = joined
         stage.sync(b, generation)
         stage.sync(a, generation, {a: MINE, b: YOURS})

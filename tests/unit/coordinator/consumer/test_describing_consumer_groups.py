@@ -106,7 +106,7 @@ class TestConsumerGroupDescribe:
         assert listed(stage, states=[f" {state.lower()}"]).keys() == {GROUP}
         assert listed(stage, states=["Dead"]) == {}
 
-    def test_consumer_group_describe_request_returns_failed_groups_before_described_groups(self, stage):
+    def test_consumer_group_describe_response_begins_with_the_groups_that_have_an_error(self, stage):
         write(stage, epochs(5))
         stage.stable(1, group="old")
 

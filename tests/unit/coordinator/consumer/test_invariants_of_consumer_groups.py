@@ -123,7 +123,7 @@ def test_invariant_check_fails_for_a_partition_epoch_above_the_member_epoch(epoc
         valid.check()
 
 
-def test_invariant_check_requires_partition_epoch_0_of_an_absent_static_member():
+def test_invariant_check_fails_for_a_partition_epoch_above_0_of_an_absent_static_member():
     valid = ValidGroup()
     valid.has("m1", epoch=-2, assigned={T: {0: 0}}, pending={T: {1: 0}})
     valid.timers.cancel((PARTITION, TimerKey("revocation", "g", "m1")))

@@ -48,7 +48,7 @@ def test_journaled_cause_of_a_group_epoch_has_topic_changes_since_the_first_memb
     assert (cause.event, cause.partitions_changed) == ("topics_changed", {"t": (4, 6)})
 
 
-def test_journaled_revocation_time_restarts_with_each_revocation(stage):
+def test_journaled_duration_of_a_second_revocation_counts_from_its_own_start(stage):
     stage.come("m1")
     stage.advance(1_000)
     stage.come("m2")
@@ -71,7 +71,7 @@ def test_journaled_revocation_time_restarts_with_each_revocation(stage):
     assert reconciled(stage, "m1").revoked_after_ms == 500
 
 
-def test_rejoin_of_a_static_member_restarts_its_journaled_revocation_time(stage):
+def test_journaled_duration_of_a_revocation_after_a_static_rejoin_counts_from_its_own_start(stage):
     stage.come("m1", instance_id="one")
     stage.advance(1_000)
     stage.come("m2")
@@ -133,7 +133,7 @@ def test_member_without_assignment_record_stays_in_the_consumer_group():
     assert group.owners == {}
 
 
-def test_removal_entry_of_a_consumer_member_has_its_longest_gap_between_requests(stage):
+def test_journal_entry_of_a_removed_consumer_member_has_its_longest_gap_between_requests(stage):
     stage.come("m1")
     for silence_ms in (1_000, 4_000, 2_000):
         stage.advance(silence_ms)

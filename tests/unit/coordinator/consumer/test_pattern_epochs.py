@@ -45,7 +45,7 @@ def stage() -> CoordinatorStage:
     return stage
 
 
-def test_topic_hash_loses_matched_topics_with_the_last_member_of_a_pattern(stage):
+def test_topic_hash_omits_matched_topics_after_the_last_member_with_the_pattern_left(stage):
     come(stage, "m2", "t.*")
     assert is_hash_of(stage, "ta", "tb", "u")
 
@@ -67,7 +67,7 @@ def test_topic_hash_keeps_matched_topics_while_another_member_has_the_pattern(st
     assert is_hash_of(stage, "ta", "tb", "u")
 
 
-def test_topic_hash_loses_matched_topics_if_both_members_of_a_pattern_leave_in_one_request(stage):
+def test_topic_hash_omits_matched_topics_after_one_request_removed_both_members_with_the_pattern(stage):
     come(stage, "m2", "t.*")
     come(stage, "m3", "t.*")
 
@@ -88,7 +88,7 @@ def test_topic_hash_keeps_topics_that_match_another_pattern_or_are_subscribed_by
     assert is_hash_of(stage, "ta", "u")
 
 
-def test_topic_hash_loses_a_topic_with_its_last_subscriber(stage):
+def test_topic_hash_omits_a_topic_after_its_last_subscriber_left(stage):
     stage.come("m2", "u", "ta")
 
     stage.beat("m2", -1)
@@ -105,7 +105,7 @@ def test_adding_a_topic_name_to_a_pattern_subscription_keeps_the_matched_topics(
     assert is_hash_of(stage, "ta", "tb", "u")
 
 
-def test_member_that_changes_to_the_pattern_of_another_member_unsubscribes_at_once_from_old_matches(stage):
+def test_member_that_changes_to_the_pattern_of_another_member_loses_its_previous_topics_at_once(stage):
     come(stage, "m2", "ta")
     stage.advance(NOT_WITHIN_MS)
     come(stage, "m3", "tb")
@@ -117,7 +117,7 @@ def test_member_that_changes_to_the_pattern_of_another_member_unsubscribes_at_on
     assert is_hash_of(stage, "tb", "u")
 
 
-def test_member_that_changes_to_a_new_pattern_unsubscribes_from_old_matches_before_the_topic_search(stage):
+def test_member_that_changes_to_a_new_pattern_loses_its_previous_topics_before_the_topic_search(stage):
     come(stage, "m2", "ta")
 
     beat(stage, "m2", subscribed_topic_regex="t[b]")
@@ -150,7 +150,7 @@ def test_topic_search_for_a_second_pattern_uses_the_current_partition_counts(sta
     assert events(stage) == raised, "the topic hash already contains the partitions"
 
 
-def test_journaled_target_delay_counts_from_the_epoch_raised_by_newly_matched_topics(stage):
+def test_journaled_delay_of_a_target_assignment_counts_from_the_epoch_that_newly_matched_topics_raised(stage):
     come(stage, "m2", "t.*")
     stage.topics.make("tc", 1)
     stage.advance(NOT_WITHIN_MS)
@@ -163,7 +163,7 @@ def test_journaled_target_delay_counts_from_the_epoch_raised_by_newly_matched_to
     assert stage.entries(TargetComputed)[-1].after_ms == 700
 
 
-def test_journaled_target_delay_counts_from_the_epoch_raised_by_a_leaving_member(stage):
+def test_journaled_delay_of_a_target_assignment_counts_from_the_epoch_that_a_leaving_member_raised(stage):
     stage.come("m2", "u")
     stage.advance(100)
     stage.beat("m2", -1)

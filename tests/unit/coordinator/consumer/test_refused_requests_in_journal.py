@@ -32,7 +32,7 @@ def test_refused_consumer_group_request_is_journaled_with_client_api_and_epoch(s
     assert (entry.offsets, entry.more) == ((), 0)
 
 
-def test_refused_request_entry_has_the_member_epoch_or_the_group_epoch_for_a_non_member(stage):
+def test_journal_entry_of_a_refused_request_has_the_member_epoch_or_for_non_members_the_group_epoch(stage):
     stage.come("m1")
     stage.come("m2")  # now the group epoch is 3, but the member epoch of m1 is 2
 
@@ -73,7 +73,7 @@ def test_refused_request_has_one_journal_entry_for_each_group_epoch(stage):
     assert fenced(stage) == ["old", "old"]
 
 
-def test_refused_requests_are_journaled_for_each_member_api_and_error(stage):
+def test_refused_requests_are_journaled_once_per_member_and_api_and_error(stage):
     stage.come("m1")
 
     stage.beat("a", 1)

@@ -52,7 +52,7 @@ def test_topics_that_match_a_pattern_are_persisted_before_the_raised_epoch():
     assert [type(record) for record in stage.records()[-2:]] == [RegexResolved, EpochWritten]
 
 
-def test_pattern_matches_whole_topic_names_in_addition_to_subscribed_names():
+def test_pattern_subscription_adds_topics_whose_whole_name_matches_to_the_subscribed_names():
     stage = stage_of(t=1, u=1, tt=1)
     come(stage, "t", names=["u"])
 
@@ -96,7 +96,7 @@ def test_unchanged_matches_of_a_pattern_are_not_persisted_again():
     assert len([r for r in stage.records() if isinstance(r, RegexResolved)]) == written
 
 
-def test_created_topics_that_match_no_pattern_persist_nothing():
+def test_topic_search_persists_nothing_if_created_topics_match_no_pattern():
     stage = stage_of(t=1)
     come(stage, "t.*")
     stage.topics.make("u", 1)
@@ -131,7 +131,7 @@ def test_topic_search_omits_topics_without_describe_permission_of_the_heartbeat_
     assert resolved(stage) == {"t.*": ["ta"]}
 
 
-def test_shared_pattern_is_removed_when_its_last_member_leaves():
+def test_pattern_of_several_members_is_deleted_when_the_last_of_them_leaves():
     stage = stage_of(t=2)
     come(stage, "t.*", "a")
     come(stage, "t.*", "b")
@@ -144,7 +144,7 @@ def test_shared_pattern_is_removed_when_its_last_member_leaves():
 
 
 @pytest.mark.parametrize("other", ["u.*", ""])
-def test_pattern_is_removed_when_its_last_member_replaces_or_removes_it(other):
+def test_pattern_is_deleted_when_its_last_member_changes_to_another_pattern_or_to_none(other):
     stage = stage_of(t=2, u=1)
     epochs = {member: come(stage, "t.*", member).member_epoch for member in ("a", "b")}
 
@@ -163,7 +163,7 @@ def test_pattern_is_removed_when_its_last_member_replaces_or_removes_it(other):
     assert RegexResolved("g", "t.*", None) in stage.records()
 
 
-def test_pattern_changed_before_its_topic_search_leaves_no_record():
+def test_pattern_that_is_replaced_before_its_topic_search_is_not_persisted():
     stage = stage_of(**{f"t{i:04}": 1 for i in range(3_000)})
     come(stage, "t.*")
 
@@ -172,7 +172,7 @@ def test_pattern_changed_before_its_topic_search_leaves_no_record():
     assert resolved(stage) == {}
 
 
-def test_error_for_a_too_long_pattern_has_the_limit():
+def test_error_message_for_a_too_long_pattern_contains_the_limit():
     regex = "a" * 10_001
 
     answer = come(stage_of(t=1), regex)
@@ -189,7 +189,7 @@ def test_apostrophes_in_an_invalid_pattern_do_not_change_the_error_message():
 
 
 @pytest.mark.parametrize("regex", ["a(", "*b", "a{2000}", "(?=a)", r"(a)\1"])
-def test_heartbeat_rejects_invalid_pattern_with_the_reason(regex):
+def test_heartbeat_with_an_invalid_pattern_is_rejected_with_the_reason(regex):
     stage = stage_of(t=1)
 
     answer = come(stage, regex)
@@ -255,7 +255,7 @@ def test_deleted_group_does_not_block_topic_searches_of_other_groups():
     assert stage.coordinator.groups_in_partition_of("two").consumer["two"].subscribes_to("t2999")
 
 
-def test_topic_search_for_a_new_pattern_skips_searched_patterns_if_no_topic_was_created():
+def test_topic_search_for_a_new_pattern_skips_patterns_with_a_result_if_no_topic_was_created():
     stage = stage_of(**names(3_000))
     come(stage, "t.*", "a")
     stage.advance(NOT_WITHIN_MS)

@@ -65,7 +65,7 @@ def test_join_to_a_small_consumer_group_returns_partitions_at_once():
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("assignor", sorted(SERVER_ASSIGNORS))
-def test_target_assignment_of_2000_members_takes_steps_of_bounded_work(assignor):
+def test_target_assignment_of_2000_members_is_computed_in_steps_of_limited_cost(assignor):
     stage = large_group(2_000, 2_000)
 
     joined = calls_of(lambda: stage.coordinator.handle(join_request("new", server_assignor=assignor), stage.now))

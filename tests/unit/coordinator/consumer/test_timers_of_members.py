@@ -49,7 +49,7 @@ OVER = {
 
 
 @pytest.mark.parametrize("key", OVER.values(), ids=OVER.keys())
-def test_timer_of_a_removed_member_or_of_a_completed_action_has_no_effect(key):
+def test_timer_that_fires_without_a_pending_action_of_its_member_has_no_effect(key):
     out = fired(key)
 
     assert (out.records, out.timers, out.journal, out.otherwise) == ([], [], [], [])
@@ -72,7 +72,7 @@ def test_session_timer_that_fires_after_the_session_was_renewed_is_set_again():
     ],
     ids=lambda value: getattr(value, "kind", value),
 )
-def test_member_with_expired_session_or_rebalance_timeout_is_removed_with_a_retry_timer(key, event):
+def test_member_that_exceeds_its_rebalance_timeout_is_removed_with_a_retry_after_a_failed_append(key, event):
     out = fired(key)
 
     entry: Any = out.journal[0]
@@ -162,7 +162,7 @@ def test_classic_member_that_switches_to_the_consumer_protocol_has_no_classic_ti
     assert waiting(stage) == {"member_session"}
 
 
-def test_failover_restarts_the_time_that_members_have_for_a_revocation(stage):
+def test_failover_restarts_the_revocation_timeout_of_members(stage):
     write(stage, epochs(6), member("m1", 5, {T: {0: 5}}, pending={T: {1: 5}}), member("m2", 6))
     for _ in range(2):
         stage.advance(29_999)
@@ -191,7 +191,7 @@ def test_removal_of_an_expired_member_is_retried_half_a_second_after_a_failed_ap
 
 
 class TestLoadedSessions:
-    def test_journaled_session_of_a_member_without_request_since_the_failover_has_no_closed_connection(self, stage):
+    def test_member_without_request_since_the_failover_has_no_connection_closing_time_in_the_journal(self, stage):
         stage.come("m1", connection=0)
         stage.advance(1_000)
         stage.coordinator.connection_closed(0, stage.now)
@@ -203,7 +203,7 @@ class TestLoadedSessions:
         vitals = stage.entries(EpochRaised)[-1].cause.vitals
         assert (vitals.connection_closed_at_ms, vitals.longest_gap_ms) == (None, 0)
 
-    def test_removal_entry_has_the_closing_time_of_the_connection_that_sent_the_last_request(self, stage):
+    def test_journal_entry_of_a_removed_member_has_the_closing_time_of_its_last_connection(self, stage):
         stage.come("m1", connection=0)
         stage.advance(1_000)
         stage.coordinator.connection_closed(0, stage.now)

@@ -98,7 +98,7 @@ def test_join_group_request_with_a_shorter_session_timeout_shortens_the_session(
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_removal_entry_of_a_classic_member_has_the_closing_time_of_its_connection(stage, again):
+def test_journal_entry_of_a_removed_classic_member_has_the_closing_time_of_its_connection(stage, again):
     stage.join("old", version=3, connection=5)
     if again:
         stage.advance(1_000)

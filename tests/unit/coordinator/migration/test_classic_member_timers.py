@@ -111,7 +111,7 @@ def test_heartbeat_of_a_member_without_classic_protocols_returns_unknown_member_
 
 
 @pytest.mark.parametrize("sign", ["heartbeat", "sync"])
-def test_removal_entry_of_a_classic_member_has_its_longest_gap_between_requests(stage, sign):
+def test_journal_entry_of_a_removed_classic_member_has_its_longest_gap_between_requests(stage, sign):
     write(stage, epochs(6), classic(6, has={T: {0: 5}}), other(6))
     for silence_ms in (3_000, 7_000, 2_000):
         stage.advance(silence_ms)

@@ -133,7 +133,7 @@ def test_disabled_migration_policy_refuses_join_group_request_to_a_consumer_grou
     assert stage.answer(stage.enter()[1]).error_code == ErrorCode.NONE  # an empty group supports no protocol
 
 
-def test_classic_protocol_that_a_member_record_names_twice_counts_a_single_time(stage):
+def test_repeated_protocol_in_the_record_of_a_classic_member_is_counted_one_time(stage):
     write(
         stage,
         epochs(5),

@@ -94,7 +94,7 @@ def test_leave_group_request_for_several_members_raises_the_group_epoch_a_single
     assert sum(isinstance(r, EpochWritten) for r in stage.records()[seen:]) == 1
 
 
-def test_leave_group_request_sent_by_the_leaving_member_is_journaled_with_the_end_of_its_connection(stage):
+def test_leave_group_request_of_the_leaving_member_is_journaled_with_the_end_of_its_connection(stage):
     stage.commit({("t", 0): 1}, member_id="m3", generation=0, client_id="three")
     stage.advance(2_000)
 

@@ -78,7 +78,7 @@ def test_txn_offset_commit_with_member_id_but_no_generation_needs_an_empty_group
 
 
 @pytest.mark.parametrize("first", [7, 8])
-def test_last_written_offset_of_two_transactions_is_committed_regardless_of_commit_order(stage, first):
+def test_offset_written_last_by_two_transactions_remains_regardless_of_their_commit_order(stage, first):
     commit(stage, {T: 5}, producer=7)
     commit(stage, {T: 6}, producer=8)
 

@@ -50,7 +50,7 @@ def test_retention_time_of_an_offset_counts_from_its_commit_if_the_group_has_no_
     assert moment(group(-1)) == 301_000
 
 
-def test_retention_time_of_an_offset_counts_from_state_timestamp_0():
+def test_retention_time_of_an_offset_counts_from_the_state_timestamp_even_if_it_is_0():
     assert moment(group(0), value=OffsetCommitValue(offset=1, commit_timestamp=5_000)) == 300_000
 
 

@@ -245,7 +245,7 @@ class TestFailedAppend:
         assert stage.answer(rejoin) is None
 
 
-def test_removal_entry_has_the_members_commit_count_and_time_of_last_progress(stage):
+def test_journal_entry_of_a_removed_member_has_its_commit_count_and_time_of_last_progress(stage):
     (a, _), generation = stage.stable(2)
     stage.commit({("t", 0): 5}, member_id=a, generation=generation)
     at_ms = stage.now

@@ -79,7 +79,7 @@ class TestCommitChecks:
     def test_offset_commit_to_a_nonempty_consumer_group_checks_member_id_and_epoch(self, group, who, code):
         assert group.commit({T0: 1}, **({"version": 9} | who)) == [code]
 
-    def test_offset_commit_with_the_current_member_epoch_may_name_any_partition(self, group):
+    def test_offset_commit_with_the_current_member_epoch_may_contain_any_partition(self, group):
         assert group.commit({T3: 1, U0: 1}, member_id="m", generation=5, version=9) == [NONE, NONE]
 
     @pytest.mark.parametrize(

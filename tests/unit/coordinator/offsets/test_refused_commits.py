@@ -44,7 +44,7 @@ def test_refused_offset_commit_is_journaled_with_20_offsets_and_the_count_of_the
     assert entry.more == more
 
 
-def test_refused_offset_commit_with_topic_ids_is_journaled_with_names_or_ids(stage):
+def test_refused_offset_commit_with_topic_ids_is_journaled_with_topic_names_if_known(stage):
     stage.stable(1)
     unknown = b"\x09" * 16
     p = OffsetCommitRequestPartition(partition_index=0, committed_offset=2)

@@ -22,7 +22,7 @@ def delete(stage, topic: str, *partitions: int) -> list[int]:
     return [p.error_code for topic in answer.topics for p in topic.partitions]
 
 
-def test_offset_delete_request_checks_the_partition_number(stage):
+def test_offset_delete_request_returns_an_error_for_a_nonexistent_partition(stage):
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     stage.commit({("t", 3): 1})

@@ -63,7 +63,7 @@ def test_ended_transaction_has_no_pending_offsets():
     assert not offsets.is_pending("t", 0)
 
 
-def test_deletable_partitions_of_a_group_have_no_duplicates_and_end_with_pending_ones():
+def test_partitions_with_offsets_to_delete_are_distinct_and_end_with_those_of_pending_offsets():
     groups = groups_with("a")
     for partition in (1, 0):
         replay(groups, OffsetCommitted("a", "t", partition, OffsetCommitValue(offset=1)), 0)
@@ -75,7 +75,7 @@ def test_deletable_partitions_of_a_group_have_no_duplicates_and_end_with_pending
     assert len(offsets) == 2
 
 
-def test_offsets_of_a_group_are_blank_unless_an_offset_is_pending():
+def test_group_with_a_pending_offset_does_not_count_as_a_group_without_offsets():
     offsets = GroupOffsets()
     assert offsets.is_blank
     assert not offsets.is_pending("t", 0)

@@ -177,13 +177,13 @@ class TestEnd:
         done = complete(known, NOW)
         assert (done.state, done.partitions, done.epoch, done.previous_producer_id) == (state, frozenset(), 4, 7)
 
-    def test_fencing_of_a_producer_does_not_raise_its_epoch_above_the_last_epoch(self):
+    def test_fencing_of_a_producer_does_not_raise_its_epoch_above_the_largest_epoch(self):
         assert fence(OPEN, NOW).epoch == 4
         assert fence(replace(OPEN, epoch=EPOCH_MAX), NOW).epoch == EPOCH_MAX
 
 
 class TestTimeout:
-    def test_transaction_timeout_aborts_with_the_next_epoch(self):
+    def test_transaction_timeout_aborts_the_transaction_with_the_next_producer_epoch(self):
         made = time_out(OPEN, NOW)
         assert (made.state, made.epoch, made.last_epoch, made.client_version) == (S.PREPARE_ABORT, 4, 3, 2)
 
