@@ -100,7 +100,7 @@ class Ownership:
 def decide_ownership(
     members: Sequence[MemberSubscription], numbering: PartitionNumbers, read: ReadMemberData
 ) -> Ownership:
-    """Return the previous owners of the partitions that exist."""
+    """Return the previous owner of each existing partition."""
     generations: dict[str, int | None] = {}
     claims: dict[str, list[int]] = {}
     for member in members:

@@ -13,7 +13,7 @@ from kohort.coordinator.journal_evidence import JournalEvidence
 from kohort.coordinator.outcome import TopicsView
 
 SEARCH_LOST_MS: Final = 1_000
-"""A pattern search without a step for this time in ms no longer blocks other groups. Its group was deleted."""
+"""After this time in ms without a step, a pattern search no longer blocks other groups: its group may be deleted."""
 
 OptionsOfGroup: TypeAlias = Callable[[str], GroupOptions]
 LagOfGroup: TypeAlias = Callable[[str, Iterable[tuple[str, int]]], int | None]

@@ -231,7 +231,7 @@ class RequestFenced(JournalEntry, frozen=True, kw_only=True, tag="request_fenced
     api: str
     error: str
     generation: int
-    """Generation id or epoch in the refused request. ``current``: that of the coordinator."""
+    """Generation id or epoch in the refused request. ``current``: the one known to the coordinator."""
     current: int
     offsets: tuple[OffsetMove, ...] = ()
     """First offsets of a refused OffsetCommit, each with the committed offset of its partition."""

@@ -87,7 +87,7 @@ class TestDescribeGroups:
     def test_describe_groups_request_up_to_v5_shows_an_unknown_group_as_dead(self, stage, version):
         assert describe(stage, "nobody", version=version) == [DescribedGroup(group_id="nobody", group_state="Dead")]
 
-    def test_describe_groups_request_returns_group_id_not_found_from_v6(self, stage):
+    def test_describe_groups_request_returns_group_id_not_found_since_v6(self, stage):
         (group,) = describe(stage, "nobody")
 
         assert (group.error_code, group.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")

@@ -156,7 +156,7 @@ class _LeastLoaded:
         self._members = by_size
         self._sizes = sizes
         self.level = sizes[by_size[0]] - 1
-        """Partition count of the subscribers that are now returned, before each of them gets one partition more."""
+        """Current partition count of the subscribers that ``next`` returns. Each then gets one partition more."""
         self._end = 0
         self._at = 0
 
@@ -181,7 +181,7 @@ class _MostLoaded:
         self._members = by_size
         self._sizes = sizes
         self.level = sizes[by_size[-1]] + 1
-        """Partition count of the subscribers that are now returned, before each of them loses one partition."""
+        """Current partition count of the subscribers that ``next_of`` returns. Each then loses one partition."""
         self._start = self._end = len(by_size)
         self._at = len(by_size) - 1
 

@@ -38,7 +38,7 @@ FENCING: Final = frozenset(
 )
 GENERATIONS: Final = ("member_epoch", "generation_id", "generation_id_or_member_epoch")
 FENCED_MAX: Final = 100
-"""Maximum number of journal entries about refused requests, for each generation or group epoch of a group."""
+"""Maximum number of journal entries about refused requests in one generation or group epoch."""
 ASSIGNORS_NOTED: Final = 10
 """Maximum number of assignor names in the journal entry of a refused JoinGroup."""
 

@@ -18,9 +18,9 @@ _MANY = 1_000
 NAMES_A_STEP: Final = 2_000
 """Number of topic names that one search step compares with a pattern; this takes a few milliseconds."""
 NAMES_A_PATTERN: Final = 100
-"""Number of topic names that a pattern is compared with in the time that parsing a pattern takes."""
+"""Parsing a pattern takes as long as comparing it with this number of topic names."""
 MACHINE_STEPS_A_NAME: Final = 500
-"""Number of steps of the pattern's automaton for one topic name of usual length."""
+"""Number of automaton steps to compare a topic name of usual length with a pattern."""
 
 
 class ExistingTopic(NamedTuple):

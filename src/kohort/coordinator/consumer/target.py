@@ -156,7 +156,7 @@ def begin_in_steps(group: ModernGroup, ctx: Context, out: Outcome) -> None:
 
 
 def on_target_timer(group: ModernGroup, ctx: Context) -> Outcome:
-    """Take the next step of a large group's target assignment: compute it further, or persist some members' targets."""
+    """Continue a large group's target assignment: compute the next part, or persist the targets of some members."""
     out, pending = Outcome(round_changed=False, worked_us=STEP_US), group.volatile.pending_target
     if pending is None or group.target_epoch >= pending.epoch:  # the group's last member left during the computation
         group.volatile.pending_target = None

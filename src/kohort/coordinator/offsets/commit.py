@@ -99,7 +99,7 @@ def decide_commit_in_transaction(groups: Groups, request: GroupRequest, ctx: Con
         note_refused(groups, message.group_id, request, error, ctx, out)
     answer = _commit_topics(request, message, group_code, NO_RETENTION, ctx, out)
     if member is not None:
-        # The producer sends TxnOffsetCommit, not the consumer: it renews no session.
+        # TxnOffsetCommit comes from a producer, so it does not renew the consumer's session.
         member.commits += 1
         member.last_commit_ms = ctx.now_ms
         note_progress(member, groups.offsets.get(message.group_id), out, ctx.now_ms)

@@ -19,7 +19,7 @@ class Groups(ConsumerGroups):
         return group_id in self.by_id or group_id in self.consumer
 
     def ensure_any(self, group_id: str, now_ms: int) -> None:
-        """If no group with this id exists, create an empty one for its offsets."""
+        """Create an empty group for offsets, if no group with this id exists."""
         if group_id not in self.consumer:
             self.ensure(group_id, now_ms)
 

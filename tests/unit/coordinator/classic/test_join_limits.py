@@ -18,7 +18,7 @@ def test_join_group_request_with_more_than_10000_protocols_is_rejected(stage):
     assert offered(10_001) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_dynamic_member_needs_two_join_group_requests_from_v4(stage):
+def test_dynamic_member_needs_two_join_group_requests_since_v4(stage):
     assert stage.answer(stage.join(version=3, group="three")).error_code == ErrorCode.NONE
     assert stage.answer(stage.join(version=4, group="four")).error_code == ErrorCode.MEMBER_ID_REQUIRED
 

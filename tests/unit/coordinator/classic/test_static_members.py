@@ -62,7 +62,7 @@ class TestReturnToStableGroup:
             "ib": (answer.member_id, B),
         }
 
-    def test_rejoining_static_leader_gets_skip_assignment_from_v9(self, stage, group):
+    def test_rejoining_static_leader_gets_skip_assignment_since_v9(self, stage, group):
         answer = stage.answer(stage.join(instance_id="ia"))
 
         assert (answer.leader, answer.skip_assignment, len(answer.members)) == (answer.member_id, True, 2)

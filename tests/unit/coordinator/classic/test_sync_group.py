@@ -33,7 +33,7 @@ def given(blob: bytes) -> SyncGroupResponse:
 
 class TestRefusals:
     @pytest.mark.parametrize("missing", ["protocol_type", "protocol_name"])
-    def test_sync_group_request_requires_protocol_type_and_name_from_v5(self, stage, joined, missing):
+    def test_sync_group_request_requires_protocol_type_and_name_since_v5(self, stage, joined, missing):
         a, _, generation = joined
 
         answer = stage.answer(stage.sync(a, generation, **{missing: None}))

@@ -93,10 +93,10 @@ def test_join_of_a_classic_member_journals_its_client_software(mixed):
 
 
 @pytest.mark.parametrize(("version", "code"), [(3, ErrorCode.NONE), (4, ErrorCode.MEMBER_ID_REQUIRED)])
-def test_join_group_request_to_a_consumer_group_returns_member_id_required_from_v4(mixed, version, code):
+def test_join_group_request_to_a_consumer_group_returns_member_id_required_since_v4(mixed, version, code):
     assert mixed.answer(mixed.join(version=version)).error_code == code
 
 
-def test_classic_request_with_another_member_id_for_an_instance_id_is_fenced(mixed):
+def test_classic_request_with_the_instance_id_of_another_member_is_fenced(mixed):
     assert mixed.heartbeat("another", 2, instance_id="classic") == ErrorCode.FENCED_INSTANCE_ID
     assert mixed.heartbeat("another", 2, instance_id="nobody's") == ErrorCode.UNKNOWN_MEMBER_ID

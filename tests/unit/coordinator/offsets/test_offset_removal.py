@@ -72,7 +72,7 @@ class TestOffsetDelete:
         assert codes(delete(stage, T, U)) == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.NONE]
         assert committed(stage) == {T}
 
-    def test_offset_delete_request_treats_an_unreadable_subscription_as_all_topics(self, stage):
+    def test_offset_delete_request_treats_an_unreadable_subscription_as_subscription_to_all_topics(self, stage):
         stage.stable(1, protocols=(("range", b"\xff"),))
 
         assert codes(delete(stage, U)) == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
