@@ -60,7 +60,7 @@ def test_examples_without_dependencies_parse_and_name_existing_objects():
         for node in ast.walk(ast.parse(block)):
             if isinstance(node, ast.ImportFrom) and node.module == "kohort":
                 assert {alias.name for alias in node.names} <= set(kohort.__all__)
-    assert len(blocks) == 3
+    assert len(blocks) == 1
 
 
 def connecting(language):
