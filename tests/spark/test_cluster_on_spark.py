@@ -88,7 +88,7 @@ def check(folder: Path, *, rows: int, in_all: int) -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("rows", [200_000, 5_000_000])
-def test_pipeline_on_a_spark_cluster_accounts_for_every_row(rows: int, cluster: Cluster, tmp_path: Path) -> None:
+def test_pipeline_on_a_spark_cluster_writes_each_good_row_once(rows: int, cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "orders.yaml").write_text(ORDERS)
     with Broker() as broker:
         with Admin(bootstrap_servers=broker.bootstrap) as admin:

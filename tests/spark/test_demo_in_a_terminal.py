@@ -87,7 +87,7 @@ class Terminal:
         os.close(self._ours)
 
 
-def test_console_of_the_demo_runs_until_enter(source: Path, tmp_path: Path) -> None:
+def test_demo_console_runs_until_enter_is_pressed(source: Path, tmp_path: Path) -> None:
     page = tmp_path / "demo.html"
     terminal = Terminal(sys.executable, "-m", "kohort", "demo", "--source", str(source), "--page", str(page))
     try:

@@ -18,7 +18,7 @@ pytestmark = [
 ]
 
 
-def test_demo_accounts_for_every_row_and_ends_all_its_processes(tmp_path: Path) -> None:
+def test_demo_counts_every_row_and_ends_all_its_processes(tmp_path: Path) -> None:
     data, page = tmp_path / "demo", tmp_path / "demo.html"
     options = ["--quick", "--output", "json", "--data", str(data), "--page", str(page)]
 

@@ -168,7 +168,7 @@ def test_idle_query_has_lag_0_and_wakes_for_a_new_record(spark: Any, cluster: An
 
 
 @pytest.mark.campaign
-def test_failing_micro_batch_ends_each_run_and_is_not_committed_until_fixed(
+def test_failing_micro_batch_ends_each_run_and_its_end_is_committed_only_after_the_fix(
     run_once: Callable[..., list[list[Any]]], cluster: Any, tmp_path: Path
 ) -> None:
     topic = cluster.new_topic(partitions=1)
@@ -230,7 +230,7 @@ def test_records_deleted_during_a_query_end_the_query_or_are_skipped(spark: Any,
 
 
 @pytest.mark.campaign
-def test_reset_group_offsets_apply_to_a_new_query_but_not_to_one_with_a_checkpoint(
+def test_reset_group_offsets_apply_to_a_new_query_but_not_to_a_query_with_a_checkpoint(
     run_once: Callable[..., list[list[Any]]], cluster: Any, tmp_path: Path
 ) -> None:
     topic = cluster.new_topic(partitions=1)

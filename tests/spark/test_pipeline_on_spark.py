@@ -116,7 +116,7 @@ def test_every_row_is_in_the_sinks_or_a_dead_letter_and_a_second_run_reads_only_
 
 
 @pytest.mark.campaign
-def test_step_without_the_filters_setting_that_loses_rows_makes_the_run_unbalanced(
+def test_run_is_unbalanced_if_a_step_without_the_filters_setting_loses_rows(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
     orders, rates = prepared(cluster)
@@ -128,7 +128,7 @@ def test_step_without_the_filters_setting_that_loses_rows_makes_the_run_unbalanc
 
 
 @pytest.mark.campaign
-def test_run_that_fails_a_rule_with_else_fail_names_the_rows_and_commits_no_offsets(
+def test_failed_rule_with_else_fail_names_the_rows_and_no_offsets_are_committed(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
     orders, rates = prepared(cluster)
@@ -181,7 +181,7 @@ def test_second_pipeline_with_the_output_folder_or_group_of_the_first_is_rejecte
 
 
 @pytest.mark.campaign
-def test_changed_column_type_is_rejected_before_the_run_and_a_narrower_one_is_widened(
+def test_changed_column_type_is_rejected_before_the_run_and_a_narrower_type_is_widened(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
     orders = cluster.new_topic()

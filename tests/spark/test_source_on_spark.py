@@ -105,7 +105,7 @@ def test_failed_first_micro_batch_is_retried_from_its_starting_offsets(
 
 
 @pytest.mark.campaign
-def test_new_query_continues_at_group_offsets(
+def test_new_query_continues_at_committed_offsets(
     run_once: Callable[..., list[list[Any]]], cluster: Any, tmp_path: Path
 ) -> None:
     topic = cluster.new_topic(partitions=1)

@@ -185,7 +185,7 @@ def differences(table: tuple[Value, ...], found: Rows, expected: Rows) -> list[t
     ]
 
 
-def test_json_values_are_decoded_by_each_reader_as_in_the_value_table(
+def test_each_reader_decodes_json_values_as_the_value_table_expects(
     new_york: Any, cluster: Any, tmp_path: Path
 ) -> None:
     from pyspark.sql.functions import from_json
@@ -196,7 +196,9 @@ def test_json_values_are_decoded_by_each_reader_as_in_the_value_table(
     check(JSON, readers, from_json, columns)
 
 
-def test_json_times_of_day_are_decoded_as_in_the_value_table(new_york: Any, cluster: Any, tmp_path: Path) -> None:
+def test_each_reader_decodes_json_times_of_day_as_the_value_table_expects(
+    new_york: Any, cluster: Any, tmp_path: Path
+) -> None:
     from pyspark.sql.functions import from_json
 
     readers = Readers(new_york, cluster, tmp_path, "json", "v time", [value.value for value in TIMES_OF_DAY])
@@ -209,7 +211,7 @@ def test_json_times_of_day_are_decoded_as_in_the_value_table(new_york: Any, clus
     assert differences(TIMES_OF_DAY, theirs, expected) == []
 
 
-def test_records_keep_microseconds_and_null_fields(new_york: Any) -> None:
+def test_to_records_keeps_microseconds_and_null_fields(new_york: Any) -> None:
     frame = new_york.sql("select 1 as id, timestamp'2024-01-15T10:20:30.123456Z' as at, cast(null as string) as name")
 
     (row,) = to_records(frame).selectExpr("cast(value as string) as value").collect()
@@ -217,9 +219,7 @@ def test_records_keep_microseconds_and_null_fields(new_york: Any) -> None:
     assert json.loads(row["value"]) == {"id": 1, "at": "2024-01-15T05:20:30.123456-05:00", "name": None}
 
 
-def test_csv_values_are_decoded_by_each_reader_as_in_the_value_table(
-    new_york: Any, cluster: Any, tmp_path: Path
-) -> None:
+def test_each_reader_decodes_csv_values_as_the_value_table_expects(new_york: Any, cluster: Any, tmp_path: Path) -> None:
     from pyspark.sql.functions import from_csv
 
     values = tuple(value for value in CSV_VALUES if value.value)  # the test of value pairs covers the empty record

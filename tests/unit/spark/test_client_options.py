@@ -54,7 +54,7 @@ def test_source_options_hide_secrets_and_are_pickled_for_workers(source):
         assert repr(pickle.loads(pickle.dumps(options))) == repr(options)
 
 
-def test_dead_letters_use_the_cluster_connection_of_the_source(source):
+def test_dead_letter_producer_uses_the_connection_options_of_the_source(source):
     settings = BadRecords.of(source).settings
     assert settings["bootstrap.servers"] == "kafka:9093"
     assert settings["sasl.jaas.config"] == Secret(JAAS)
@@ -96,7 +96,7 @@ def test_profile_is_read_on_the_driver_and_explicit_options_override_it(monkeypa
         parse_source_options({"profile": "pord", "subscribe": "t"}, streaming=True)
 
 
-def test_environment_variables_in_options_are_replaced_on_the_driver_and_missing_ones_are_named(monkeypatch):
+def test_environment_variables_in_options_are_replaced_on_the_driver_and_errors_name_missing_variables(monkeypatch):
     monkeypatch.setenv("P", PASSWORD)
     given = {"kafka.bootstrap.servers": "a:1", "subscribe": "t", "kafka.sasl.username": "u"}
     filled = parse_source_options({**given, "kafka.sasl.password": "${P}"}, streaming=True)

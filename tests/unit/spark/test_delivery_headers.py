@@ -30,7 +30,7 @@ def test_rows_without_headers_are_sent_with_four_delivery_headers() -> None:
     assert pairs(add_headers(None, 2, delivery_headers(ORIGIN, 10, 2))) == [named(10), named(11)]
 
 
-def test_own_headers_of_a_row_precede_its_delivery_headers_in_a_sliced_arrow_array() -> None:
+def test_headers_of_a_sliced_arrow_array_precede_the_delivery_headers() -> None:
     own = pa.array(
         [
             [{"key": "cut", "value": b"off"}],

@@ -84,7 +84,7 @@ def test_java_in_java_home_is_checked_before_other_java(tmp_path: Path) -> None:
     assert (found.home, found.version, found.origin) == (home, 21, "JAVA_HOME")
 
 
-def test_java_on_path_is_used_if_that_in_java_home_is_too_old(tmp_path: Path) -> None:
+def test_java_on_path_is_used_if_java_home_has_an_old_version(tmp_path: Path) -> None:
     old = java_that_says(tmp_path / "old", "11.0.2")
     new = java_that_says(tmp_path / "new", "17.0.1")
 
@@ -202,7 +202,7 @@ def test_cache_folder_or_link_of_another_user_is_not_used(
     assert private_folder({"XDG_CACHE_HOME": str(tmp_path / "other")}).parent == temporary
 
 
-def test_cache_files_have_no_names_that_other_users_can_predict(tmp_path: Path, temporary: Path) -> None:
+def test_path_of_a_cache_file_cannot_be_predicted_by_other_users(tmp_path: Path, temporary: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")
     known = temporary / f"kohort-spark-{os.getuid()}"
@@ -234,7 +234,7 @@ def test_zipped_pyspark_is_removed_from_the_path_of_workers(tmp_path: Path) -> N
     assert said.splitlines() == ["/first dir:/jobs/pyspark.zip:/last", "<-m>", "<pyspark.daemon x>"]
 
 
-def test_worker_launcher_works_without_a_python_path(tmp_path: Path) -> None:
+def test_worker_launcher_works_if_pythonpath_is_not_set(tmp_path: Path) -> None:
     launcher = make_launcher(Path("/bin/echo"), tmp_path / "launcher")
     without = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 

@@ -41,7 +41,7 @@ def end(made: BatchLimits, scales: SizedCluster, begin: int, head: int, *, finit
     return made.end(scales, {P0: begin}, {P0: head}, finite=finite)[P0]  # type: ignore[arg-type]
 
 
-def test_byte_limit_of_a_micro_batch_uses_the_sampled_record_size_and_samples_again_later() -> None:
+def test_byte_limit_uses_the_mean_size_of_sampled_records_and_later_samples_again() -> None:
     scales = SizedCluster(p0=200.0)
     made = limits(scales, maxBytesPerTrigger="2000")
 
@@ -52,7 +52,7 @@ def test_byte_limit_of_a_micro_batch_uses_the_sampled_record_size_and_samples_ag
     assert end(made, scales, 20, 1000) == 22
 
 
-def test_smaller_of_row_and_byte_limit_applies_but_a_micro_batch_has_at_least_one_record() -> None:
+def test_smaller_of_row_limit_and_byte_limit_applies_but_at_least_one_record_is_read() -> None:
     scales = SizedCluster(p0=10.0)
     assert end(limits(scales, maxBytesPerTrigger="2000", maxOffsetsPerTrigger="50"), scales, 0, 1000) == 50
     assert end(limits(scales, maxBytesPerTrigger="300", maxOffsetsPerTrigger="50"), scales, 0, 1000) == 30
@@ -78,7 +78,7 @@ def test_micro_batch_with_too_few_records_waits_until_the_maximum_delay() -> Non
     assert end(made, scales, 9, 300) == 300, "enough records for a micro-batch"
 
 
-def test_batch_reads_do_not_wait_for_more_records() -> None:
+def test_micro_batch_up_to_a_fixed_end_does_not_wait_for_more_records() -> None:
     scales = SizedCluster()
     made = limits(scales, minOffsetsPerTrigger="100")
 

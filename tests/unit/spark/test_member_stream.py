@@ -170,7 +170,7 @@ def test_start_and_end_of_a_member_micro_batch_are_committed_before_it_is_read()
     assert mark.upto == 4
 
 
-def test_fenced_query_plans_no_micro_batch_and_later_continues_at_the_group_offsets() -> None:
+def test_fenced_query_plans_no_micro_batch_and_later_continues_at_the_committed_offsets() -> None:
     cluster = DictionaryCluster(p0=list(range(3)))
     slow, other = Query(cluster).given(P0), Query(cluster)
     slow.run_until_idle()
@@ -260,7 +260,7 @@ def test_query_killed_between_a_micro_batch_and_its_commit_reads_no_record_twice
     assert cluster.group[P0].offset == 6
 
 
-def test_restarted_query_uses_group_offsets_that_were_reset_while_it_was_down() -> None:
+def test_restarted_query_uses_committed_offsets_that_were_reset_while_it_was_down() -> None:
     cluster = DictionaryCluster(p0=list(range(4)))
     query = Query(cluster).given(P0)
     query.run_until_idle()
@@ -272,7 +272,7 @@ def test_restarted_query_uses_group_offsets_that_were_reset_while_it_was_down() 
     assert query.rows == pairs(0, [0, 1, 2, 3, 1, 2, 3])
 
 
-def test_query_without_partitions_reads_no_records_and_group_fallback_sets_the_start() -> None:
+def test_member_without_partitions_reads_no_records_and_group_fallback_sets_the_start_of_a_partition() -> None:
     cluster = DictionaryCluster(p0=list(range(4)))
     idle, from_the_end = Query(cluster), Query(cluster, groupFallback="latest").given(P0)
 
@@ -284,7 +284,7 @@ def test_query_without_partitions_reads_no_records_and_group_fallback_sets_the_s
     assert from_the_end.rows == pairs(0, [4])
 
 
-def test_checkpoint_of_one_group_mode_is_rejected_in_the_other() -> None:
+def test_checkpoint_of_member_mode_is_rejected_in_standalone_mode_and_by_available_now() -> None:
     cluster = DictionaryCluster(p0=[0])
     member = Query(cluster).given(P0)
     member.run_until_idle()

@@ -44,7 +44,9 @@ def test_row_limit_is_divided_in_proportion_to_backlogs_and_starves_no_partition
 
 @pytest.mark.parametrize("most", [1, 2, 3, 10, 999, 1000, 2500])
 @pytest.mark.parametrize("rows", [(333, 333, 334), (5000, 5000, 5000), (7, 2500, 0)])
-def test_row_limit_is_used_exactly_if_it_allows_a_row_for_each_partition(rows: tuple[int, ...], most: int) -> None:
+def test_micro_batch_reaches_the_row_limit_exactly_and_gives_each_partition_a_row(
+    rows: tuple[int, ...], most: int
+) -> None:
     start = {P0: 10, P1: 20, P2: 30}
     end = {tp: start[tp] + n for tp, n in zip(start, rows, strict=True)}
     taken = {tp: offset - start[tp] for tp, offset in share_limit(start, end, most).items()}
@@ -54,7 +56,7 @@ def test_row_limit_is_used_exactly_if_it_allows_a_row_for_each_partition(rows: t
     assert sum(taken.values()) == min(sum(rows), max(most, sure))
 
 
-def test_row_limit_below_the_number_of_partitions_is_exceeded_by_one_row_for_each() -> None:
+def test_row_limit_is_exceeded_so_that_each_partition_with_a_backlog_gets_a_row() -> None:
     assert share_limit({P0: 0, P1: 0, P2: 0}, {P0: 1, P1: 1, P2: 998}, 10) == {P0: 1, P1: 1, P2: 9}
 
 

@@ -34,7 +34,7 @@ def test_source_sizes_and_durations_are_parsed() -> None:
     assert options.client == {"isolation.level": "read_committed"}
 
 
-def test_starting_timestamp_overrides_starting_offsets_and_one_timestamp_for_all_overrides_both() -> None:
+def test_starting_timestamp_overrides_timestamps_of_partitions_and_starting_offsets() -> None:
     by_partition = {"startingOffsetsByTimestamp": '{"orders": {"0": 7}}', "startingOffsets": "earliest"}
     several = parse_source_options({**GIVEN, **by_partition}, streaming=True)
     one = parse_source_options({**GIVEN, **by_partition, "startingTimestamp": "5"}, streaming=True)
@@ -50,7 +50,7 @@ def test_source_passes_kafka_options_to_the_client() -> None:
 
 
 @pytest.mark.parametrize("name", ["group.id", "kafka.group.id"])
-def test_both_names_of_the_group_option_are_accepted_and_the_stream_starts_at_group_offsets(name: str) -> None:
+def test_both_names_of_the_group_option_are_accepted_and_the_stream_starts_at_committed_offsets(name: str) -> None:
     options = parse_source_options({**GIVEN, name: "orders-pipeline"}, streaming=True)
 
     assert (options.group_id, options.commits, options.stream_start) == ("orders-pipeline", True, "group")
@@ -110,7 +110,7 @@ def test_invalid_source_options_are_rejected_with_the_allowed_values(
         parse_source_options(given, streaming=streaming)
 
 
-def test_pin_metadata_of_a_start_depends_only_on_the_starting_options() -> None:
+def test_commit_metadata_of_start_offsets_depends_only_on_the_starting_options() -> None:
     pins = {
         start: parse_source_options({**GIVEN, "startingOffsets": start, "group.id": "g"}, streaming=True).pin
         for start in ("earliest", "latest", '{"orders": {"0": 5}}')

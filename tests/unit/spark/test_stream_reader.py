@@ -60,7 +60,7 @@ def test_starting_offsets_of_a_stream_are_committed_to_the_group_before_the_firs
     assert {o.metadata[:12] for o in cluster.group.values()} == {"kohort-init:"}
 
 
-def test_retried_first_micro_batch_starts_at_the_offsets_pinned_in_the_group() -> None:
+def test_retried_first_micro_batch_starts_at_its_committed_start_offsets() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2])
     options = {"group__id": "g", "startingOffsets": "latest"}
     first = stream(cluster, **options).initialOffset()
@@ -78,7 +78,7 @@ def test_explicit_starting_offsets_override_committed_offsets() -> None:
     assert stream(cluster, group__id="g", startingOffsets="earliest").initialOffset() == {"orders": {"0": 0}}
 
 
-def test_stream_starts_at_group_offsets_or_at_group_fallback() -> None:
+def test_stream_starts_at_committed_offsets_or_at_group_fallback() -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2], p1=[0, 1])
     cluster.group[P0] = OffsetAndMetadata(1)
 
@@ -186,7 +186,7 @@ def test_failed_commit_is_retried_at_the_next_trigger() -> None:
     assert committed(cluster) == {0: 3}
 
 
-def test_idle_query_commits_each_offset_once_and_waits_at_the_broker() -> None:
+def test_idle_query_commits_its_offsets_only_once_and_waits_for_records() -> None:
     cluster = DictionaryCluster(p0=[0])
     reader = stream(cluster, group__id="g", startingOffsets="earliest", idleWaitMs="40")
     start = reader.initialOffset()
@@ -200,7 +200,7 @@ def test_idle_query_commits_each_offset_once_and_waits_at_the_broker() -> None:
     assert cluster.waits == [40] * 5
 
 
-def test_query_with_commit_offsets_false_makes_no_commit() -> None:
+def test_query_with_commit_offsets_false_commits_no_offsets() -> None:
     cluster = DictionaryCluster(p0=[0])
     reader = stream(cluster, group__id="g", startingOffsets="earliest", commitOffsets="false")
     end = reader.latestOffset(reader.initialOffset(), ALL)
@@ -308,7 +308,7 @@ def test_lost_connection_is_retried_in_the_same_spark_task() -> None:
     ]
 
 
-def test_columns_outside_the_schema_are_not_built() -> None:
+def test_columns_that_the_read_schema_omits_are_not_built() -> None:
     cluster = DictionaryCluster(p0=[0])
     reader = stream(cluster)
     (task,) = reader.partitions({"orders": {"0": 0}}, {"orders": {"0": 1}})
@@ -352,7 +352,7 @@ def test_starting_timestamp_after_all_records_raises_error_or_selects_the_log_en
     assert told.initialOffset() == {"orders": {"0": 7, "1": 4}}
 
 
-def test_batch_read_ends_at_a_timestamp_or_at_group_offsets() -> None:
+def test_batch_read_ends_at_a_timestamp_or_at_committed_offsets() -> None:
     cluster = DictionaryCluster(p0=list(range(5)), p1=list(range(3)))
     cluster.group[P0] = OffsetAndMetadata(2)
 
@@ -382,7 +382,7 @@ def test_warning_about_commits_of_another_query_in_the_group_is_logged_only_once
     assert committed(cluster) == {0: 5}
 
 
-def test_batch_read_with_ending_offsets_after_the_log_end_is_rejected_or_ends_there(
+def test_batch_read_with_ending_offsets_after_the_log_end_is_rejected_or_stops_at_the_log_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2], p1=[0])
@@ -481,7 +481,7 @@ def test_deleted_topic_ends_the_query_or_is_logged_only_once(caplog: pytest.LogC
     assert len(caplog.records) == 1
 
 
-def test_stream_reader_is_pickled_without_the_state_that_only_the_driver_needs() -> None:
+def test_pickled_stream_reader_works_without_the_state_of_the_driver() -> None:
     reader = pickle.loads(pickle.dumps(KohortStreamReader(stream_options(), ROWS)))
 
     (task,) = reader.partitions({"orders": {"0": 0}}, {"orders": {"0": 3}})

@@ -31,7 +31,7 @@ def test_json_values_become_typed_columns_and_missing_fields_are_null() -> None:
     assert problems == {}
 
 
-def test_bad_values_among_good_values_leave_each_row_at_its_position() -> None:
+def test_decoded_rows_keep_their_positions_if_some_values_are_bad() -> None:
     bad = {
         1: b"not json",
         2: b"",
@@ -51,7 +51,7 @@ def test_bad_values_among_good_values_leave_each_row_at_its_position() -> None:
     assert problems[5] == "column 'id': expected int64, found \"x\""
 
 
-def test_values_that_are_all_bad_become_rows_of_nulls() -> None:
+def test_decoded_rows_are_null_if_all_values_are_bad() -> None:
     rows, problems = decode([b"x", b""])
 
     assert (rows, set(problems)) == ([(None, None, None)] * 2, {0, 1})

@@ -149,7 +149,7 @@ def test_valid_spark_queries_are_accepted(query: str) -> None:
         (" ", "the SQL query is empty"),
     ],
 )  # fmt: skip
-def test_error_of_invalid_sql_query_suggests_a_valid_name(query: str, said: str) -> None:
+def test_error_of_an_invalid_sql_query_suggests_a_valid_name(query: str, said: str) -> None:
     with pytest.raises(SqlProblem) as problem:
         columns_of_query(query, TABLES)
     assert str(problem.value) == said
@@ -164,7 +164,7 @@ def test_table_with_unknown_columns_accepts_any_column_in_sql(query: str) -> Non
     assert columns_of_query("select * from input", {"input": None}) is None
 
 
-def test_table_created_by_a_python_step_is_accepted_in_sql() -> None:
+def test_sql_after_a_python_step_may_read_any_table() -> None:
     columns_of_query("select id from made", TABLES, any_table=True)
 
 
@@ -184,7 +184,7 @@ def test_table_created_by_a_python_step_is_accepted_in_sql() -> None:
         ("from rates |> extend 1 as more", None),
     ],
 )  # fmt: skip
-def test_check_sql_returns_columns_of_query_result(query: str, columns: Columns) -> None:
+def test_check_of_a_sql_query_returns_the_columns_of_its_result(query: str, columns: Columns) -> None:
     assert columns_of_query(query, TABLES) == columns
 
 
@@ -235,7 +235,7 @@ def test_valid_pipeline_passes_the_sql_check() -> None:
 
 
 @pytest.mark.parametrize("name", ["flight_delays.yaml", "consumer_offsets.yaml"])
-def test_shipped_pipelines_pass_the_sql_check(name: str) -> None:
+def test_example_pipelines_pass_the_sql_check(name: str) -> None:
     check_sql(load_pipeline(Path(__file__).parents[4] / "examples" / name, {}))
 
 
@@ -265,7 +265,7 @@ def test_shipped_pipelines_pass_the_sql_check(name: str) -> None:
          "group"),
     ],
 )  # fmt: skip
-def test_error_of_sql_in_a_pipeline_file_names_the_line(old: str, new: str, said: str) -> None:
+def test_error_in_pipeline_sql_names_the_line_of_the_file(old: str, new: str, said: str) -> None:
     assert refused(old, new) == said
 
 
@@ -307,7 +307,7 @@ def test_unknown_columns_of_a_window_are_rejected(old: str, new: str, said: str)
     assert str(problem.value).replace("line 9", "line 10") == f"/p/clicks.yaml, {said}"
 
 
-def test_columns_after_a_python_step_are_unknown_and_accepted(tmp_path: Path) -> None:
+def test_sql_after_a_python_step_may_use_any_column(tmp_path: Path) -> None:
     (tmp_path / "steps.py").write_text("def enrich(rows):\n    return rows\n")
     text = CLICKS.replace("  - sql: select *, ms / 1000", "  - python: steps.py:enrich\n  - sql: select *, anything")
 

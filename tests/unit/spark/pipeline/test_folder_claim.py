@@ -48,7 +48,7 @@ def rows(path: Path) -> list[int]:
     return sorted(n for file in path.rglob("*.parquet") for n in pq.read_table(file)["n"].to_pylist())
 
 
-def test_error_of_second_pipeline_in_an_output_folder_names_both_pipelines(tmp_path: Path) -> None:
+def test_second_pipeline_in_an_output_folder_is_rejected_and_the_error_names_both_pipelines(tmp_path: Path) -> None:
     first, second = pipeline(tmp_path, "c"), pipeline(tmp_path, "d")
     folder = claimed(first)
 
@@ -63,7 +63,7 @@ def test_error_of_second_pipeline_in_an_output_folder_names_both_pipelines(tmp_p
 
 
 @pytest.mark.parametrize(("first", "second"), [("outer/inner", "outer"), ("outer", "outer/inner")])
-def test_output_folder_inside_or_around_that_of_another_pipeline_is_rejected(
+def test_output_folder_that_overlaps_a_folder_of_another_pipeline_is_rejected(
     tmp_path: Path, first: str, second: str
 ) -> None:
     write(claimed(pipeline(tmp_path, "d", first)), 0, *range(20))
@@ -84,7 +84,7 @@ def test_symlink_to_the_output_folder_of_another_pipeline_is_rejected(tmp_path: 
         claimed(pipeline(tmp_path, "c", "link"))
 
 
-def test_members_of_one_pipeline_group_share_an_output_folder_and_lose_no_rows(tmp_path: Path) -> None:
+def test_members_of_one_group_share_an_output_folder_and_lose_no_rows(tmp_path: Path) -> None:
     of_left = pipeline(tmp_path, "orders", checkpoint="left", more=MEMBER)
     left = claimed(of_left)
     right = claimed(pipeline(tmp_path, "orders", checkpoint="right", more=MEMBER))
@@ -101,7 +101,7 @@ def test_members_of_one_pipeline_group_share_an_output_folder_and_lose_no_rows(t
     assert [owner.id for _, owner in owners_around(tmp_path / "out")] == [right.owner.id]
 
 
-def test_reset_of_a_member_keeps_rows_of_an_earlier_owner_with_the_same_checkpoint_path(tmp_path: Path) -> None:
+def test_reset_of_a_member_keeps_rows_of_another_owner_with_the_same_checkpoint_path(tmp_path: Path) -> None:
     of = pipeline(tmp_path, "orders", more=MEMBER)
     write(claimed(of), 0, 1)
     (of.state / "owner.json").unlink()
@@ -121,7 +121,9 @@ def test_output_folder_of_a_group_rejects_another_group_and_a_standalone_pipelin
         claimed(pipeline(tmp_path, "orders", checkpoint="right", more=other))
 
 
-def test_rows_of_an_earlier_checkpoint_in_the_folder_are_rejected_until_removed(tmp_path: Path) -> None:
+def test_output_folder_with_rows_of_an_earlier_checkpoint_is_rejected_until_the_rows_are_removed(
+    tmp_path: Path,
+) -> None:
     of = pipeline(tmp_path, "c")
     write(claimed(of), 0, 1, 2)
     (of.state / "owner.json").unlink()
@@ -134,7 +136,7 @@ def test_rows_of_an_earlier_checkpoint_in_the_folder_are_rejected_until_removed(
     assert rows(tmp_path / "out") == [3]
 
 
-def test_earlier_checkpoint_without_rows_loses_its_output_folder(tmp_path: Path) -> None:
+def test_output_folder_without_rows_gets_a_new_owner_after_a_checkpoint_reset(tmp_path: Path) -> None:
     of = pipeline(tmp_path, "c")
     first = claimed(of).owner
     (of.state / "owner.json").unlink()
@@ -157,7 +159,7 @@ def test_moved_checkpoint_still_owns_its_output_folder(tmp_path: Path) -> None:
     assert str(owner) == f"pipeline c (checkpoint {tmp_path}/new/c)"
 
 
-def test_data_file_of_another_checkpoint_is_rejected_without_its_owner_file(tmp_path: Path) -> None:
+def test_data_file_of_another_checkpoint_is_rejected_even_if_the_owner_file_is_missing(tmp_path: Path) -> None:
     write(claimed(pipeline(tmp_path, "d")), 0, 1)
     for mark in (tmp_path / "out").glob("_kohort.*"):
         mark.unlink()

@@ -96,7 +96,7 @@ def test_changed_element_type_of_a_parquet_column_is_rejected(tmp_path: Path) ->
         found.casts(nested("long"))
 
 
-def test_types_of_a_parquet_file_without_spark_metadata_are_read(tmp_path: Path) -> None:
+def test_column_types_are_read_from_a_parquet_file_without_spark_metadata(tmp_path: Path) -> None:
     found = types(tmp_path, pa.table({"n": pa.array([1], pa.int32()), "at": pa.array([0], pa.timestamp("us", "UTC"))}))
 
     assert found.casts(columns(n="short", at="timestamp")) == {"n": "int"}

@@ -50,7 +50,7 @@ def test_ledger_reports_rows_that_a_join_duplicated() -> None:
     assert problems_of(entry) == ["the steps made 6 rows out of 5: does a join match a row twice?"]
 
 
-def test_ledger_reports_one_lost_and_one_duplicated_row_at_equal_counts() -> None:
+def test_ledger_reports_a_lost_row_even_if_another_row_is_duplicated() -> None:
     entry = balanced()
     entry.stepped, entry.passed = marked(2, 3, 4, 5, 5), marked(4, 5, 5)
 
@@ -68,7 +68,7 @@ def test_ledger_reports_missing_rows_of_a_sink_and_missing_dead_letters() -> Non
     assert total([entry]).problems[0] == "batch 4: sink table wrote 2 of 3 rows"
 
 
-def test_ledger_with_redelivered_rows_counts_them_and_is_balanced(tmp_path: Path) -> None:
+def test_ledger_counts_redelivered_rows_and_stays_balanced(tmp_path: Path) -> None:
     entry, more = balanced(), balanced()
     entry.redelivered = 5
 

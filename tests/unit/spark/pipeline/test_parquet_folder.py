@@ -95,7 +95,7 @@ def test_micro_batch_repeated_after_a_crash_has_each_row_once(tmp_path: Path, re
     assert rows(tmp_path) == Counter([0, 1, 10, 11, 20, 21])
 
 
-def test_repeated_micro_batch_that_now_has_no_rows_removes_its_files(tmp_path: Path) -> None:
+def test_repeated_micro_batch_removes_its_earlier_files_in_a_new_run(tmp_path: Path) -> None:
     written(folder(tmp_path), 2)
 
     folder(tmp_path).begin(1)
@@ -103,7 +103,7 @@ def test_repeated_micro_batch_that_now_has_no_rows_removes_its_files(tmp_path: P
     assert rows(tmp_path) == Counter([0, 1])
 
 
-def test_micro_batch_repeated_by_the_same_run_removes_its_files(tmp_path: Path) -> None:
+def test_repeated_micro_batch_removes_its_earlier_files_in_the_same_run(tmp_path: Path) -> None:
     out = written(folder(tmp_path), 2)
 
     out.begin(1)

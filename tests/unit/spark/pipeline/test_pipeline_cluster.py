@@ -92,7 +92,7 @@ def test_error_of_an_invalid_client_setting_names_its_line(parse, old, new, word
     assert PASSWORD not in str(refused.value)
 
 
-def test_pipeline_builder_shares_the_login_like_a_pipeline_file():
+def test_pipeline_builder_passes_its_login_to_the_sinks():
     made = (
         PipelineBuilder("orders", brokers="kafka:9093", kafka={"sasl.username": "etl", "sasl.password": PASSWORD})
         .read("orders", topics=["orders"], json="id long")

@@ -91,13 +91,13 @@ def test_complete_pipeline_file_is_parsed() -> None:
     assert (pipeline.every, pipeline.state) == ("2 seconds", Path("/pipelines/state/orders"))
 
 
-def test_missing_environment_variable_of_a_pipeline_file_raises_error() -> None:
+def test_pipeline_file_with_a_missing_environment_variable_is_rejected() -> None:
     assert read(WHOLE, BROKERS="kafka:9092").stream.brokers == "kafka:9092"
     problem = "line 3: ${BROKERS}: the environment variable is not set, and has no default"
     assert refused(changed(":-localhost:9092", "")) == problem
 
 
-def test_numeric_environment_variables_are_accepted_in_a_pipeline_file() -> None:
+def test_pipeline_file_accepts_numbers_in_environment_variables() -> None:
     text = changed("noop:", "console:\n      rows: ${ROWS}")
 
     sink: Any = read(text, ROWS="7").sinks[-1]
@@ -391,7 +391,7 @@ def test_errors_of_invalid_member_mode_settings_name_their_line(old: str, new: s
     assert refused(MEMBER.replace(old, new), HOSTNAME="left") == said
 
 
-def test_pipeline_tests_in_the_file_are_parsed() -> None:
+def test_tests_section_of_a_pipeline_file_is_parsed() -> None:
     text = (
         WHOLE
         + """\

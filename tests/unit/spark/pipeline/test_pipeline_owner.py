@@ -43,7 +43,7 @@ def test_owner_id_of_a_checkpoint_is_kept_at_a_restart_and_changes_at_a_reset(tm
 
 
 @pytest.mark.parametrize("name", ["orders", "o" * 200])
-def test_owner_text_is_a_file_name_and_can_be_parsed(name: str) -> None:
+def test_text_of_an_owner_is_a_valid_file_name_and_can_be_parsed(name: str) -> None:
     for checkpoint in ("state", "/" + "long/" * 100):
         of = parse_pipeline(PIPELINE.replace("NAME", name).replace("CHECKPOINT", checkpoint), Path("/a.yaml"), {})
         owner = owner_of(of)._replace(id="1f3c9a2b")
@@ -88,7 +88,7 @@ def test_error_of_a_damaged_owner_file_names_the_file(tmp_path: Path) -> None:
             claim_checkpoint(of)
 
 
-def test_error_of_a_group_of_another_pipeline_names_both_pipelines(tmp_path: Path) -> None:
+def test_group_of_another_pipeline_is_rejected_and_the_error_names_both_pipelines(tmp_path: Path) -> None:
     mine = pipeline(tmp_path / "a.yaml")
     theirs = claim_checkpoint(pipeline(tmp_path / "b.yaml", "other"))
     owner = claim_checkpoint(mine)

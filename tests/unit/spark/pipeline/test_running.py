@@ -20,7 +20,7 @@ sinks: [{noop: }]
 """
 
 
-def test_error_of_a_second_run_of_a_pipeline_names_the_process_of_the_first(tmp_path: Path) -> None:
+def test_error_of_a_second_pipeline_run_names_the_process_of_the_first_run(tmp_path: Path) -> None:
     pipeline = parse_pipeline(ORDERS, tmp_path / "orders.yaml", {})
     assert current_run(pipeline) is None
 

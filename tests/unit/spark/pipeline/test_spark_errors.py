@@ -21,7 +21,7 @@ def test_spark_error_becomes_one_message_without_stack_traces() -> None:
     assert str(found) == SAID
 
 
-def test_message_of_py4j_error_is_that_of_its_innermost_cause() -> None:
+def test_py4j_error_gets_the_message_of_its_innermost_cause() -> None:
     text = "An error occurred while calling o1.parquet.\n: java.io.IOException: job\n\tat a.b(c)\n"
     text += "Caused by: no space left\n"
 
@@ -29,5 +29,5 @@ def test_message_of_py4j_error_is_that_of_its_innermost_cause() -> None:
 
 
 @pytest.mark.parametrize("error", [KohortError("sink refused"), ValueError("of a python: step")])
-def test_error_of_another_library_than_spark_is_unchanged(error: Exception) -> None:
+def test_error_that_is_not_from_spark_is_unchanged(error: Exception) -> None:
     assert without_stack_trace(error) is error

@@ -145,7 +145,7 @@ def test_count_column_of_a_window_step_is_found_without_the_counts_setting(tmp_p
     assert counting(tmp_path, f"{text}mode: update\n") == ""
 
 
-def test_excess_output_rows_of_windows_are_no_problem_without_the_counts_setting(
+def test_ledger_accepts_more_output_than_input_rows_without_the_counts_setting(
     tmp_path: Path,
 ) -> None:
     run = WindowRun(tmp_path, WINDOWS.replace(", counts: n", ""))
@@ -160,7 +160,7 @@ def test_excess_output_rows_of_windows_are_no_problem_without_the_counts_setting
     ]
 
 
-def test_ledger_of_a_stream_join_reports_the_rows_that_wait_in_spark_state(tmp_path: Path) -> None:
+def test_ledger_of_a_stream_join_reports_the_rows_in_spark_state(tmp_path: Path) -> None:
     run = WindowRun(tmp_path)
     for batch, state in enumerate([52, 8]):
         run.store.write(entry := Entry(batch, sinks={"table": 18}, passed=Count(18), stepped=Count(18), stateful=True))

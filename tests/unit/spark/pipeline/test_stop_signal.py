@@ -40,7 +40,7 @@ def test_first_ctrl_c_sets_stop_flag_and_second_raises_keyboard_interrupt(capfd:
     assert capfd.readouterr().err == "ending\n"
 
 
-def test_sigint_that_the_caller_ignores_stays_ignored_in_a_pipeline_run() -> None:
+def test_ignored_sigint_stays_ignored_during_a_pipeline_run() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with StopRequest() as stop:
