@@ -79,7 +79,7 @@ def orders_coming(bootstrap: str) -> Iterator[list[bytes]]:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize(("seed", "kills"), [(1, 3), (2, 20)])
-def test_driver_killed_at_any_time_leaves_each_row_once_in_the_sink(seed: int, kills: int, tmp_path: Path) -> None:
+def test_sink_has_each_row_once_if_the_driver_is_killed_at_any_time(seed: int, kills: int, tmp_path: Path) -> None:
     (tmp_path / "orders.yaml").write_text(ORDERS)
     chance = random.Random(seed)
     with Broker() as broker:

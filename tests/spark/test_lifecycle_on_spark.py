@@ -168,7 +168,7 @@ def test_idle_query_has_lag_0_and_wakes_for_a_new_record(spark: Any, cluster: An
 
 
 @pytest.mark.campaign
-def test_failing_micro_batch_ends_each_run_and_its_end_is_committed_only_after_the_fix(
+def test_failing_micro_batch_ends_each_run_and_is_committed_only_after_the_fix(
     run_once: Callable[..., list[list[Any]]], cluster: Any, tmp_path: Path
 ) -> None:
     topic = cluster.new_topic(partitions=1)

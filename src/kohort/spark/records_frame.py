@@ -84,4 +84,4 @@ def _bytes(frame: DataFrame, column: str | Any) -> Column:
             f"the column {column} has type {kind}: to send JSON, give a list such as value=[...]; "
             "otherwise convert the column to text"
         )
-    return made.cast("string").cast("binary")  # casting to string leaves binary columns unchanged
+    return made.cast("string").cast("binary")  # a cast to string does not change the bytes of a binary column

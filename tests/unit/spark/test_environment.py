@@ -216,7 +216,7 @@ def test_path_of_a_cache_file_cannot_be_predicted_by_other_users(tmp_path: Path,
     assert target.read_text() == "settings"
 
 
-def test_zipped_pyspark_is_removed_from_the_path_of_workers(tmp_path: Path) -> None:
+def test_zipped_pyspark_is_removed_from_the_pythonpath_of_workers(tmp_path: Path) -> None:
     told = tmp_path / "a python"
     told.write_text('#!/bin/sh\necho "$PYTHONPATH"; for a in "$@"; do echo "<$a>"; done\n')
     told.chmod(0o755)

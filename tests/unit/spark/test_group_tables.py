@@ -13,7 +13,7 @@ from kohort.wire.messages.group_records import GroupMetadataValue, OffsetCommitV
 AT = 1_767_225_600_000
 
 
-def test_group_records_table_has_one_row_for_each_record_of_consumer_offsets() -> None:
+def test_group_records_table_has_one_row_for_each_record_of_the_offsets_topic() -> None:
     offset = OffsetCommitValue(offset=42, metadata="here", commit_timestamp=AT)
     generation = GroupMetadataValue(
         protocol_type="consumer", generation=3, protocol="range", leader="m1", current_state_timestamp=AT, members=[]

@@ -156,7 +156,7 @@ def test_queries_of_one_group_read_only_assigned_partitions_and_continue_moved_p
     assert {tp.partition: o.offset for tp, o in cluster.group.items()} == {0: 7, 1: 5}
 
 
-def test_start_and_end_of_a_member_micro_batch_are_committed_before_it_is_read() -> None:
+def test_member_query_commits_start_and_end_of_a_micro_batch_before_it_reads_records() -> None:
     cluster = DictionaryCluster(p0=list(range(9)))
     query = Query(cluster, most_rows=4).given(P0)
     query.plan()
@@ -227,7 +227,7 @@ def test_second_takeover_also_marks_rows_of_the_first_owner_as_redelivered() -> 
     assert third.again == pairs(0, range(6))
 
 
-def test_restarted_query_repeats_only_partitions_that_no_other_query_took_over() -> None:
+def test_restarted_query_repeats_its_micro_batch_only_for_partitions_that_it_still_owns() -> None:
     cluster = DictionaryCluster(p0=list(range(4)), p1=list(range(4)))
     killed, other = Query(cluster).given(P0, P1), Query(cluster)
     killed.plan()

@@ -327,7 +327,7 @@ def test_batch_read_returns_records_between_its_offsets() -> None:
     assert offsets_read(reader, reader.partitions()) == [(0, 3), (0, 4), (1, 0), (1, 1)]
 
 
-def test_starting_offsets_that_miss_a_partition_or_name_an_unknown_one_are_rejected() -> None:
+def test_starting_offsets_without_a_partition_or_with_an_unknown_partition_are_rejected() -> None:
     reader = batch(DictionaryCluster(p0=[0], p1=[0]), startingOffsets='{"orders": {"0": 0, "2": 0}}')
 
     with pytest.raises(KohortError, match=r"no offset for orders-1 and an offset for orders-2, which is not read"):

@@ -97,7 +97,7 @@ class SourceOptions:
 
     @property
     def pin(self) -> str:
-        """Commit metadata that marks the committed offsets as the start offsets of a stream.
+        """Metadata of the offset commit that stores the start offsets of a stream.
 
         The metadata contains a digest of the options that select topics and start offsets.
         """
@@ -165,7 +165,7 @@ def _check_member(options: SourceOptions, *, streaming: bool) -> None:
     if options.stream_start != "group":
         raise ConfigError(
             "group.mode=member starts at the committed offsets of the group: remove startingOffsets and "
-            "starting timestamps. groupFallback sets the start of a partition without a committed offset"
+            "the starting timestamps. groupFallback sets the start of a partition without a committed offset"
         )
     if not options.commit_offsets:
         raise ConfigError(

@@ -31,7 +31,7 @@ class SparkOption(NamedTuple):
     doc: str
     parse: Callable[[str, str], Any]
     special_field: str | None = None
-    """Field of SourceOptions or SinkOptions for the value. None: a field with the option's name. "": no field."""
+    """Name of the field that stores the value. None: the option's own name. "": the value is not stored."""
 
     @property
     def field(self) -> str:

@@ -82,7 +82,7 @@ class _SchemaParser:
             if self._peek() == ":":
                 self._next()
             if self._peek() in (",", end):
-                raise SchemaProblem(f"{name!r} has no type")
+                raise SchemaProblem(f"the column {name!r} has no type")
             found.append(name[1:-1].replace("``", "`") if name.startswith("`") else name)
             self._type()
             self._skip_attributes(end)
@@ -215,7 +215,7 @@ class KafkaCluster:
 
 
 def default_cluster(top: YamlSection) -> KafkaCluster:
-    """Return the cluster in the top-level settings of a pipeline file. Its ``brokers`` are "" if it is not given."""
+    """Return the cluster in the top-level settings of a pipeline file. Without it, ``brokers`` is ""."""
     line, name = top.line_of("profile"), top.take("profile", str, "")
     by_profile: dict[str, Any] = {}
     if name:

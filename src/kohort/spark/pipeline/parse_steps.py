@@ -29,7 +29,7 @@ def parse_step(section: YamlSection, root: Path) -> Step:
     elif kind == "function":
         made: Callable[[Any], Any] = section.take(kind, object)  # type: ignore[assignment]  # checked in the next line
         if not callable(made):
-            raise section.error("function: is only for pipelines built in Python: use python: in a pipeline file", line)
+            raise section.error("the key 'function' is only for pipelines built in Python: use the key 'python'", line)
         step = Step(kind, getattr(made, "__name__", "function"), section.take("filters", bool, False), line, None, made)
     else:
         text = section.take(kind, str)

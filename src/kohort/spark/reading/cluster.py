@@ -56,7 +56,7 @@ class SourceCluster(Protocol):
         """Wait up to ``timeout_ms`` until a partition in ``heads`` has a record at or after its offset."""
 
     def fetch(self, wanted: Range, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the records of an offset range with these columns. The last batch may extend beyond the range."""
+        """Yield the given columns of the records in an offset range. The last batch may extend beyond the range."""
 
     def close(self) -> None: ...
 
@@ -195,7 +195,7 @@ class KohortCluster:
         mean = self._mean_bytes.get(wanted.topic)
         if mean is None or mean * (wanted.end - wanted.start) > _LITTLE_BYTES / 2:
             return self._consumer("fetch", settings)
-        # Records beyond the range are discarded: with large fetches, a task with 100 rows takes twice as long.
+        # Records beyond the range are discarded: large fetches would double the work of a task with 100 rows.
         for name in ("fetch.max.bytes", "max.partition.fetch.bytes"):
             settings[name] = min(int(self._settings.get(name, _LITTLE_BYTES)), _LITTLE_BYTES)
         return self._consumer("fetch little", settings)

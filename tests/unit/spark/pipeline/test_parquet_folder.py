@@ -202,7 +202,7 @@ def test_checkpoint_older_than_merged_files_is_rejected(tmp_path: Path) -> None:
     folder(tmp_path).begin(3)
 
 
-def test_error_of_a_damaged_compaction_note_names_the_note(tmp_path: Path) -> None:
+def test_error_of_a_damaged_compaction_note_file_names_the_file(tmp_path: Path) -> None:
     out = written(folder(tmp_path), 1)
     out.compact(0)
     (tmp_path / "state" / "sinks" / "table" / "compaction.json").write_text("[1")

@@ -31,7 +31,7 @@ def parse(tmp_path):
     return lambda text, **environ: parse_pipeline(text, tmp_path / "orders.yaml", {"P": PASSWORD, **environ})
 
 
-def test_top_level_login_applies_to_source_sinks_and_dead_letters_with_the_same_brokers(parse):
+def test_top_level_login_applies_to_all_sections_with_the_same_brokers(parse):
     found = parse(FILE)
 
     login: dict[str, Any] = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "etl"}

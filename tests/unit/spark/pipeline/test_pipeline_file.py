@@ -185,7 +185,7 @@ def test_errors_of_invalid_pipeline_settings_name_their_line(old: str, new: str,
     assert refused(changed(old, new)) == said
 
 
-def test_sink_with_counts_setting_and_quarantine_rule_is_rejected() -> None:
+def test_quarantine_rule_is_rejected_if_a_sink_has_the_counts_setting() -> None:
     counted = changed("    name: table\n", "    name: table\n    counts: n\n")
 
     assert "the rows of a sink with counts are aggregates, which rules cannot drop or quarantine" in refused(counted)

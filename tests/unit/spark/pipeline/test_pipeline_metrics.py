@@ -60,6 +60,6 @@ def test_metrics_escape_special_characters_in_sink_names() -> None:
     assert {sample.name for sample in read} >= {"kohort_pipeline_batches_total", "kohort_pipeline_last_batch_rows"}
 
 
-def test_metrics_address_without_host_listens_on_all_interfaces() -> None:
+def test_metrics_are_served_on_all_interfaces_if_the_address_has_no_host() -> None:
     with serve_metrics(Metrics("orders"), ":0") as url:
         assert url.startswith("http://0.0.0.0:")

@@ -180,6 +180,6 @@ def check_dead_letters(pipeline: Pipeline) -> None:
     rules = [r for r in pipeline.rules if r.otherwise == "quarantine"]
     if windows and rules:
         raise KohortError(
-            f"{pipeline.file}, line {rules[0].line}: {rules[0].name}: aggregated rows have no source "
+            f"{pipeline.file}, line {rules[0].line}: rule {rules[0].name!r}: aggregated rows have no source "
             "record to send as a dead letter. Use else: drop or else: fail"
         )

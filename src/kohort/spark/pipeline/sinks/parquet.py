@@ -102,7 +102,7 @@ def schema_of(path: Path) -> StructType:
         if note is not None:
             return StructType.fromJson(json.loads(note))
         found: StructType = from_arrow_schema(metadata.schema.to_arrow_schema())
-    except (OSError, ValueError, KeyError) as error:  # these classes include the errors of pyarrow
+    except (OSError, ValueError, KeyError) as error:  # pyarrow's errors are subclasses of these classes
         raise SinkRefused(f"Parquet file {path} cannot be read: {error}") from None
     return found
 
