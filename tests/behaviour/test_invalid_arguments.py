@@ -67,7 +67,7 @@ def test_async_producer_rejects_invalid_record_and_sends_the_next(bootstrap, top
 
 TO_A_CONSUMER: dict[str, tuple[Callable[[Any, str], object], str]] = {
     "a topic that cannot be sent": (lambda c, t: c.subscribe(LONE), "topic names must be text that is not blank"),
-    "a listener that hears nothing": (lambda c, t: c.subscribe(t, "x"), "has no on_partitions_revoked"),
+    "a listener that hears nothing": (lambda c, t: c.subscribe(t, "x"), "has no method on_partitions_revoked"),
     "a topic in place of partitions": (lambda c, t: c.assign(t), "assign: expected a list of TopicPartition, not"),
     "a partition that is not in a list": (lambda c, t: c.assign(TopicPartition(t, 0)), "expected a list of"),
     "a partition without a topic": (lambda c, t: c.assign([TopicPartition(None, 0)]), "expected TopicPartition"),

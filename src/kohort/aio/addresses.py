@@ -27,13 +27,13 @@ async def connect_to(host: str, port: int, limit_s: float) -> socket.socket:
     """
     try:
         addresses = await _addresses_of(host, port)
-    except UnicodeError:  # host name with empty labels, or labels of more than 63 characters
+    except UnicodeError:  # the host name has an empty label, or a label of more than 63 characters
         raise OSError(0, INVALID_HOST) from None
     return await first_connected(addresses, limit_s)
 
 
 async def _addresses_of(host: str, port: int) -> Sequence[AddressInfo]:
-    """Resolve a host name, or wait for a DNS lookup of this name that is in flight."""
+    """Resolve a host name. If a DNS lookup of this name is in flight, wait for its result instead."""
     loop = asyncio.get_running_loop()
     lookups = _lookups.setdefault(loop, {})
     key = host, port

@@ -120,7 +120,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     async def describe_topics(
         self, names: Iterable[str], *, timeout_ms: int | None = None
     ) -> Results[str, TopicDescription]:
-        """Return a mapping of topic names to descriptions with the topic's partitions.
+        """Describe topics and their partitions. Returns a mapping of topic names to descriptions.
 
         ``results[name]`` raises ApiError (UNKNOWN_TOPIC_OR_PARTITION) for a missing topic. Raises UsageError for a bare
         string.
@@ -135,7 +135,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     async def describe_configs(
         self, resources: Iterable[ConfigResource], *, names: Iterable[str] | None = None, timeout_ms: int | None = None
     ) -> Results[ConfigResource, dict[str, ConfigEntry]]:
-        """Return for each topic or broker all options, or only the options in ``names`` (KIP-133)."""
+        """Return the options of topics or brokers: all options, or only those in ``names`` (KIP-133)."""
         operation = topic_operations.describe_configs(self._metadata, list(resources), names)
         return await self._run("describe_configs", operation, timeout_ms)
 
@@ -157,7 +157,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     async def list_config_resources(
         self, kinds: Iterable[str] = (), *, timeout_ms: int | None = None
     ) -> list[ConfigResource]:
-        """Return the resources that have options: of all kinds, or only of ``kinds``, such as ``group`` (KIP-1142)."""
+        """Return all resources that have options, or only those of ``kinds``, such as ``group`` (KIP-1142)."""
         return await self._run("list_config_resources", topic_operations.list_config_resources(kinds), timeout_ms)
 
     async def elect_leaders(
@@ -194,7 +194,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         return await self._change("reassign_partitions", operation, timeout_ms, check)
 
     async def list_reassignments(self, *, timeout_ms: int | None = None) -> dict[TopicPartition, Reassignment]:
-        """Return the reassignment in flight of each partition that has one (KIP-455)."""
+        """Return the reassignments in flight as a mapping of partitions to reassignments (KIP-455)."""
         operation = node_operations.list_reassignments(self._metadata, timeout_ms=self._limit(timeout_ms))
         return await self._run("list_reassignments", operation, timeout_ms)
 
@@ -209,7 +209,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         return await self._run("list_groups", operation, timeout_ms)
 
     async def list_groups_by_broker(self, *, timeout_ms: int | None = None) -> Results[int, list[GroupListing]]:
-        """Return a mapping of node ids to groups: for each broker the groups that it coordinates.
+        """Return the groups that each broker coordinates, as a mapping of node ids to groups.
 
         ``results[node_id]`` raises the error of a broker that failed.
         """
@@ -218,7 +218,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     async def describe_groups(
         self, groups: Iterable[str], *, timeout_ms: int | None = None
     ) -> Results[str, GroupDescription]:
-        """Return a mapping of group ids to descriptions with the group's members (KIP-222).
+        """Describe groups and their members. Returns a mapping of group ids to descriptions (KIP-222).
 
         Descriptions of KIP-848 groups have epochs and target assignments.
 
@@ -317,11 +317,11 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     async def delete_records(
         self, before: Mapping[TopicPartition, int | str], *, check: bool = True, timeout_ms: int | None = None
     ) -> Results[TopicPartition, int]:
-        """Delete from each partition the records before an offset (KIP-107).
+        """Delete the records before an offset in each partition (KIP-107).
 
         ``before`` maps each partition to its offset; ``"latest"`` deletes all records. Returns the new log start
-        offset of each partition. Raises ApiError for a refused partition, such as
-        OFFSET_OUT_OF_RANGE, and UsageError for an invalid offset.
+        offset of each partition. Raises ApiError for a refused partition, such as OFFSET_OUT_OF_RANGE, and UsageError
+        for an invalid offset.
         """
         operation = offset_operations.delete_records(self._metadata, before, timeout_ms=self._limit(timeout_ms))
         return await self._change("delete_records", operation, timeout_ms, check)
@@ -437,7 +437,7 @@ class Admin(OtherNames):
         self._io.call(self._admin.close)
 
     def after_fork(self) -> None:
-        """Do nothing: the admin client has no lock to replace, and each call raises UsageError in a forked child."""
+        """Do nothing: the admin client has no lock to replace. In a forked child each call raises UsageError."""
 
     def __enter__(self) -> Admin:
         return self

@@ -93,7 +93,7 @@ class PositionCalls(AdminCalls):
     async def list_ends(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> Results[TopicPartition, LogEnds]:
-        """Return each partition's log start offset, and its log end offset for both isolation levels.
+        """Return each partition's log start offset, and its end offset for both isolation levels.
 
         ``results[partition]`` raises ApiError for a missing partition.
         """
@@ -155,7 +155,7 @@ class TransactionCalls(AdminCalls):
     async def describe_producers(
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> Results[TopicPartition, list[ProducerState]]:
-        """Return for each partition the producers that have written to it, with their open transactions (KIP-664).
+        """Return the producers that have written to each partition, with their open transactions (KIP-664).
 
         ``results[partition]`` raises ApiError for a missing or unauthorized partition.
         """
@@ -227,7 +227,7 @@ class SecurityCalls(AdminCalls):
     async def describe_user_scram_credentials(
         self, users: Iterable[str] | None = None, *, timeout_ms: int | None = None
     ) -> Results[str, tuple[ScramCredentialInfo, ...]]:
-        """Return for each user the SCRAM mechanisms for which it has a password; None means all users (KIP-554).
+        """Return the SCRAM mechanisms for which each user has a password; ``None`` means all users (KIP-554).
 
         ``results[user]`` raises ApiError (RESOURCE_NOT_FOUND) for a user without a password. Raises UsageError for a
         bare string.

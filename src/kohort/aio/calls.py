@@ -180,14 +180,14 @@ class Waits:
         """Wake the waiting client calls, so that they check their conditions."""
 
     def run_listener(self, callback: CallbackNeeded) -> Any:
-        """Call the rebalance listener and store its first error. In asyncio, return an awaitable that does both."""
+        """Call the rebalance listener, and store its first error. The asyncio API returns an awaitable for this."""
 
     def run_anywhere(self, call: Call[Any]) -> Any:
         """Run a client call in the current thread. In asyncio, return an awaitable that runs it in the current task."""
 
     @contextmanager
     def _listening(self, callback: CallbackNeeded) -> Iterator[Callable[[list[TopicPartition]], Any]]:
-        """Yield the listener's method. Its duration counts as processing time (``max.poll.interval.ms``)."""
+        """Yield the listener's method for ``callback``. The time in the ``with`` block counts as processing time."""
         with self.guard:
             called_at_ms = self.now_ms()
             self.machine.leave_poll(called_at_ms)

@@ -23,7 +23,7 @@ from kohort.errors import KohortError, UsageError
 
 T = TypeVar("T")
 EXIT_GRACE_S: Final = 5.0
-"""Maximum time in seconds for which the exit of the process waits until a client is closed."""
+"""Maximum time in seconds that the exit of the process waits for a client to close."""
 log = logging.getLogger(__name__)
 
 

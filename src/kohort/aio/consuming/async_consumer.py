@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 ARROW_BYTES: Final = 16 << 20
-"""Default maximum of fetched bytes for one ``poll_arrow`` table; the decoding blocks the event loop."""
+"""Default limit of fetched bytes for one ``poll_arrow`` table. It is low, because decoding blocks the event loop."""
 T = TypeVar("T")
 
 
@@ -88,7 +88,7 @@ class AsyncConsumer(ImmediateCalls):
         topics_or_pattern = checked_topics(topics)
         checked_listener(listener)
         if not topics_or_pattern:
-            raise UsageError("subscribe: no topics; `await unsubscribe()` leaves the group")
+            raise UsageError("subscribe: the list of topics is empty; to leave the group, use `await unsubscribe()`")
         with self._use() as machine:
             machine.subscribe(topics_or_pattern)
             self._waits.listener = listener

@@ -161,7 +161,7 @@ class AsyncConsumerWaits(Waits):
         deadline_ms = self.now_ms() + timeout_ms
         await asyncio.sleep(
             0
-        )  # a loop of polls that find buffered data must let other tasks and the request engine run
+        )  # polls that find buffered data never wait, so let other tasks and the request engine run
         while not self.closing:
             await self._rebalance()
             value = ready()

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 ARROW_BYTES: Final = 64 << 20
-"""Default maximum of fetched bytes for one ``poll_arrow`` table."""
+"""Default limit of fetched bytes for one ``poll_arrow`` table."""
 T = TypeVar("T")
 FOREVER_MS: Final = 3_600_000
 

@@ -64,7 +64,7 @@ class ImmediateCalls(OtherNames, ABC):
 
     @abstractmethod
     def _use(self) -> AbstractContextManager[ConsumerMachine]:
-        """Give one caller exclusive access to the consumer's state; at its end wake the request engine."""
+        """Give one caller exclusive access to the consumer's state. Wake the request engine afterwards."""
 
     def metrics(self) -> MetricsSnapshot:
         """Return the metrics of this consumer, under Kafka's names (docs/guides/client-metrics.md).
@@ -161,7 +161,7 @@ class ImmediateCalls(OtherNames, ABC):
             return {p for p, state in machine.subscription.assigned.items() if state.paused}
 
     def lag(self) -> dict[TopicPartition, int]:
-        """Return for each assigned partition its lag in offsets at the time of its last fetch.
+        """Return the lag of each assigned partition, in offsets, at the time of its last fetch.
 
         Omits partitions that have not been fetched yet.
         """
@@ -201,7 +201,7 @@ def checked_topics(
         return [topics]
     if topics is None or isinstance(topics, bytes) or not isinstance(topics, Iterable):
         raise UsageError(
-            f"subscribe: expected a topic, topics, a compiled pattern or a SubscriptionPattern, not {topics!r}"
+            f"subscribe: expected topic names, a compiled pattern or a SubscriptionPattern, not {topics!r}"
         )
     return list(topics)
 
@@ -222,7 +222,9 @@ def checked_listener(listener: object) -> None:
     """Raise UsageError if a rebalance listener lacks a method."""
     missing = [name for name in LISTENER_METHODS if not callable(getattr(listener, name, None))]
     if listener is not None and missing:
-        raise UsageError(f"subscribe: the listener {listener!r} has no {missing[0]}; derive it from RebalanceListener")
+        raise UsageError(
+            f"subscribe: the listener {listener!r} has no method {missing[0]}; derive it from RebalanceListener"
+        )
 
 
 Listed = dict[TopicPartition, OffsetAndTimestamp | None]
@@ -346,7 +348,7 @@ class ConsumerCalls:
         for partition, timestamp in timestamps.items():
             place = checked_partition("offsets_for_times", partition)
             at_ms = targets[place] = whole_number(f"offsets_for_times: the time for {place}", timestamp)
-            if at_ms < 0:  # Kafka uses negative timestamps as codes
+            if at_ms < 0:  # Kafka uses negative timestamps as codes, such as -1 for the latest offset
                 raise UsageError(f"offsets_for_times: the timestamp {at_ms} ms of {place} is negative")
         return self._list_offsets(targets, timeout_ms)
 

@@ -44,7 +44,7 @@ class RecordReader:
         return out or None
 
     def hand_out(self, fetched: Fetched, most: int) -> list[Record]:
-        """Return up to ``most`` records of ``fetched``, which count as consumed; none if the partition was revoked."""
+        """Return up to ``most`` records, which count as consumed. If the partition was revoked, return none."""
         with self._guard:
             return self._machine.take_records(fetched, most)
 
@@ -62,7 +62,10 @@ class RecordReader:
             yield record
 
     def next_fetched(self, *, may_raise: bool = True) -> Fetched | None:
-        """Decode and return the next fetched data with unread records. Raises CorruptRecord if its start is damaged."""
+        """Decode and return the oldest fetched data that has unread records.
+
+        Raises CorruptRecord if the next record is damaged.
+        """
         while True:
             with self._guard:
                 fetched, is_new = self._machine.open_batch()
@@ -86,7 +89,7 @@ class RecordReader:
             self.hand_out(fetched, 0)  # the batch has only control records or compacted offsets: skip it
 
     def batches(self, layout: Layout, max_bytes: int) -> list[pyarrow.RecordBatch] | None:
-        """Return buffered records as Arrow batches; None if there are none. The records count as consumed.
+        """Return buffered records as Arrow batches; None if the buffer is empty. The records count as consumed.
 
         The limit is about ``max_bytes`` bytes, in the size in which they were fetched. Raises CorruptRecord if the
         first record is damaged. Batches after a damaged batch return to the buffer.

@@ -186,15 +186,15 @@ class ConsumerWaits(Waits):
                 is_due = machine.needs_user
                 if is_due:
                     kicked = False  # the listener callback may have created new work for the request engine
-                # a rebalance in flight has deadlines, too: continue it each time that the request engine has run
+                # a rebalance in flight has deadlines, so continue it after each run of the request engine
                 may_advance = is_due or not machine.is_stable
-        time.sleep(0)  # releases the GIL: a loop of polls without a timeout would block the I/O thread
+        time.sleep(0)  # release the GIL: otherwise a loop of polls without a timeout would block the I/O thread
         return None
 
     def wait(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
-        """Wait in a listener, or in a call other than a poll, until ``ready`` returns a value. Rebalances pause.
+        """Wait in a listener, or in a call other than a poll, until ``ready`` returns a value.
 
-        Calls ``ready`` under the lock.
+        No rebalance makes progress meanwhile. Calls ``ready`` under the lock.
         """
         deadline_ms = self.now_ms() + timeout_ms
         with self.guard:

@@ -18,7 +18,7 @@ from kohort.extras import needs
 from kohort.security.sasl.exchange import ClientExchange
 
 NO_LAYER: Final = b"\x01\x00\x00\x00"
-"""Part of a GSSAPI client's last message that selects no security layer and a buffer size of 0."""
+"""Bytes in a GSSAPI client's last message. They select no security layer and a buffer size of 0."""
 OFFERS_BYTES: Final = 4
 _KRB5: Final = -1765328384 & 0xFFFFFFFF
 _NEW_TICKET: Final = "get a ticket with kinit, or set sasl.kerberos.keytab and sasl.kerberos.principal"
@@ -103,7 +103,7 @@ class KerberosClient(ClientExchange):
         return " ".join(" ".join(texts or error.get_all_statuses(error.maj_code, True)).split())
 
     def _keytab_problem(self) -> str | None:
-        """Describe what is wrong with the keytab file, else return None: GSSAPI reports only "no credentials"."""
+        """Return the problem of the keytab file, or None. GSSAPI itself reports only "no credentials"."""
         own = self._credentials
         if not own.keytab:
             return None

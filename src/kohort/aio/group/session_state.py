@@ -56,7 +56,7 @@ class SessionState:
         self._wake: dict[ClaimState, Callable[[], None]] = {}
 
     def wake_by(self, claim: ClaimState, wake: Callable[[], None]) -> None:
-        """Register ``wake``: called under the lock when the claim has new records, and when the session ends."""
+        """Register ``wake``, to be called under the lock when the claim gets records or the session ends."""
         self._wake[claim] = wake
 
     def feed(self) -> bool | None:
@@ -103,7 +103,7 @@ class SessionState:
         self.waits.wake_waiting()
 
     def fail(self, claim: ClaimState, error: BaseException) -> None:
-        """Store the error of a partition's handler. The session raises the first error, with later errors as notes."""
+        """Store the error of a partition's handler. The session raises the first error, with later ones as notes."""
         failed = HandlerFailed(str(claim.partition), error)
         failed.__cause__ = error
         if self.failure is None:
@@ -129,7 +129,7 @@ class SessionState:
         self.waits.kick()
         yield WaitLast(promise, close_timeout)
         if not promise.done:
-            raise ApiTimeout("no broker answered the commit at the end of the session in time")
+            raise ApiTimeout("the commit at the end of the session got no response in time")
         promise.result()
         self.claims.committed(offsets)
 
@@ -193,7 +193,7 @@ class Session:
         self._marks.mark(partition, OffsetAndMetadata(offset, metadata))
 
     def reset_offset(self, partition: TopicPartition, offset: int, metadata: str = "") -> None:
-        """Set the marked offset, also to a lower one: the next session reads from ``offset``.
+        """Set the marked offset, even to a lower value. The next session reads from ``offset``.
 
         Raises as ``mark_offset``.
         """

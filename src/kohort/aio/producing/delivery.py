@@ -37,7 +37,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
     _index: int
     _owner: Owner
     _first: int | None = None
-    """Index in the batch of the delivery's first record; None for a delivery of one record."""
+    """Index of the delivery's first record in the batch; None if the delivery has a single record."""
 
     @property
     def topic(self) -> str:
@@ -99,7 +99,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
         return self._position()
 
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
-        """Call ``callback`` with this delivery when the record is delivered or has failed; immediately if it is done.
+        """Call ``callback`` with this delivery when the record is delivered or has failed, or now if that has happened.
 
         The callback runs on the I/O thread (``AsyncProducer``: on the event loop) and must not block. Its errors are
         logged.
@@ -107,7 +107,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
         batch = self._unfinished() or self._batch
 
         def run() -> None:
-            if not self.done():  # the producer has split the batch, and another part of it is unfinished
+            if not self.done():  # the producer has split the batch, and one of its parts is still in flight
                 self.add_done_callback(callback)
                 return
             try:
@@ -154,7 +154,7 @@ class Owner:
         """Function that raises UsageError in a forked child process."""
 
     def call_when_done(self, batch: ProduceBatch, callback: Callable[[], None]) -> None:
-        """Call ``callback`` when ``batch`` is delivered or has failed; immediately if it is done."""
+        """Call ``callback`` when ``batch`` is delivered or has failed, or now if that has happened."""
         with self.guard:
             done = batch.done
             if not done:

@@ -34,7 +34,7 @@ class BrokerLog:
 
     @property
     def wake_at_ms(self) -> int | None:
-        """Time in ms at which a count of repeated messages is due. Call ``write`` then, even without new messages."""
+        """Time in ms at which the next count of repeated messages must be logged. Call ``write`` at that time."""
         return next((kind.until_ms for kind in self._kinds.values()), None)
 
     def write(self, notes: Iterable[Note], now_ms: int) -> None:

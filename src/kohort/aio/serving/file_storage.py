@@ -29,7 +29,7 @@ from kohort.wire.codec import Buffer
 LOCK_FILE: Final = ".lock"
 REPLACEMENT: Final = ".tmp"
 DELETED: Final = ".deleted"
-"""Suffix of a removed log file until a thread deletes it. The next start of a broker deletes leftover files."""
+"""Suffix of a log file that waits for its deletion by a thread. A starting broker deletes leftover files."""
 IOV_MAX: Final = 1024
 FOLDER_MODE: Final = 0o770
 FILE_MODE: Final = 0o640
@@ -153,7 +153,7 @@ class RealFile:
         return self._flushes_ended < self._flushes_begun
 
     def _flush_copy(self, fd: int, size: int) -> None:
-        """Flush a file on the flusher's thread through the handle ``fd``: the broker may close its own handle.
+        """Flush a file on the flusher's thread through a separate handle ``fd``, because the broker may close its own.
 
         Ignores errors: the bytes then count as unflushed, and the next required flush tries again.
         """

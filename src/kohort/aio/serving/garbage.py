@@ -16,7 +16,7 @@ YOUNG = 1
 
 @contextmanager
 def postpone_collection() -> Iterator[None]:
-    """Disable Python's garbage collector while the ``with`` block runs, which creates and frees very many objects.
+    """Disable Python's garbage collector for a ``with`` block that creates and frees very many objects.
 
     At the end of the ``with`` block all objects move to the oldest generation.
     """

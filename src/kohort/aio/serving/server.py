@@ -58,7 +58,7 @@ LOGGER: Final = logging.getLogger("kohort.server")
 WRITE_HIGH_BYTES: Final = 1 << 16
 LONGEST_SLEEP_MS: Final = 60_000
 WALL_SET_MS: Final = 100
-"""Smallest reported change of the wall clock, in ms: wall clock and monotonic clock are not read at the same time."""
+"""Smallest change of the wall clock, in ms, that is reported. The two clocks are not read at the same instant."""
 
 
 class Server:
@@ -239,11 +239,11 @@ class Server:
             self._after_event()
 
     def pass_soon(self, event: Input) -> None:
-        """Pass an event to the broker when it has handled its current event, whose output caused the new one."""
+        """Pass an event to the broker after its current event, because the broker's own output causes the new event."""
         self._loop.call_soon(self.pass_event, event)
 
     def congested(self, connection: ConnectionId) -> None:
-        """Pass a Congested event (the client does not read its responses) to the broker after the current event."""
+        """Pass a Congested event to the broker after its current event: the client does not read its responses."""
         self._congested.append(connection)
         self._loop.call_soon(self.pass_congested)
 

@@ -49,8 +49,8 @@ class TlsClient:
             raise of_broker(error, target) from None
         except _SilentlyClosed:
             if await _answers_in_plaintext(target):
-                raise no_tls_error(", but Kafka's protocol without TLS") from None
-            raise no_tls_error(" (it closed the connection at the first bytes of TLS)", is_lasting=False) from None
+                raise no_tls_error("the server uses Kafka's protocol without TLS") from None
+            raise no_tls_error("the server closed the connection at the first bytes of TLS", is_lasting=False) from None
 
 
 async def _connect(
@@ -73,7 +73,7 @@ async def _connect(
 
 
 async def _certificate_at(target: TlsTarget) -> bytes | None:
-    """Fetch the broker's certificate in a second, unverified handshake: OpenSSL returns no rejected ones."""
+    """Fetch the broker's certificate in a second, unverified handshake, because OpenSSL returns no rejected one."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

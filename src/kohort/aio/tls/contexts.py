@@ -40,7 +40,7 @@ _JAVA: Final = re.compile(
 
 
 def openssl_name(name: str) -> str:
-    """Return OpenSSL's name of the cipher suite that OpenSSL or Java calls ``name``."""
+    """Return OpenSSL's name of a cipher suite. ``name`` is the name in OpenSSL or in Java."""
     found = _JAVA.fullmatch(name)
     if found is None:
         return name
@@ -59,7 +59,7 @@ def use_ciphers(context: ssl.SSLContext, names: Sequence[str]) -> None:
     if not names:
         return
     older = [openssl_name(name) for name in names if name not in TLS13]
-    # OpenSSL keywords without a hyphen, such as HIGH or @SECLEVEL=1, belong to no TLS version
+    # a list with OpenSSL keywords, such as HIGH or @SECLEVEL=1, does not limit the TLS version
     if len(older) == len(names) and all("-" in name for name in older):
         context.maximum_version = min(context.maximum_version, ssl.TLSVersion.TLSv1_2, key=_place)
     if not older:
@@ -68,7 +68,7 @@ def use_ciphers(context: ssl.SSLContext, names: Sequence[str]) -> None:
         raise ConfigError(
             f"{OPTION}={','.join(names)}: no cipher suite in this list belongs to a version in ssl.enabled.protocols"
         )
-    for name in older:  # set each name alone, because OpenSSL ignores unknown names in a list
+    for name in older:  # set each cipher suite alone, because OpenSSL ignores unknown names in a list
         _set(context, name)
     if older:
         _set(context, ":".join(older))

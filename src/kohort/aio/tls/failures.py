@@ -106,8 +106,8 @@ def of_broker(
     return TlsRefusal(message or f"TLS failed: {_plain(error)}", is_lasting=bool(message))
 
 
-def no_tls_error(how: str = "", *, is_lasting: bool = True) -> TlsRefusal:
-    return TlsRefusal(f"the server does not use TLS{how}: {PROTOCOLS}", is_lasting=is_lasting)
+def no_tls_error(problem: str = "the server does not use TLS", *, is_lasting: bool = True) -> TlsRefusal:
+    return TlsRefusal(f"{problem}: {PROTOCOLS}", is_lasting=is_lasting)
 
 
 def _of_certificate(

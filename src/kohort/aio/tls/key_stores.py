@@ -93,7 +93,10 @@ def pem_certificates(data: bytes) -> list[bytes]:
 
 
 def use_identity(context: ssl.SSLContext, identity: Identity) -> None:
-    """Load a certificate and its private key into a TLS context. Raises ConfigError, also for an expired one."""
+    """Load a certificate and its private key into a TLS context.
+
+    Raises ConfigError, also for an expired certificate.
+    """
     der = _der(pem_certificates(identity.chain)[0], identity.where)
     with suppress(MissingExtra):  # without the package cryptography only the peer detects an expired certificate
         _check_dates(der, identity.where)
@@ -224,7 +227,7 @@ def _der(pem: bytes, where: str) -> bytes:
     except ValueError as error:
         raise _damaged(where, error) from None
     if not _is_certificate(der):
-        raise _damaged(where, "OpenSSL cannot read it")
+        raise _damaged(where, "OpenSSL cannot read the certificate")
     return der
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from kohort.wire.codec import Buffer
 
 RECORD_BYTES: Final = 16 << 10
-"""Maximum size of a TLS record."""
+"""Maximum size of a TLS record, in bytes."""
 PIECE_BYTES: Final = 64 << 10
 """Maximum number of bytes to encrypt or decrypt in one call: OpenSSL's buffers grow to this size and never shrink."""
 NOTHING: Final = memoryview(b"")
@@ -47,7 +47,7 @@ class TlsFilter:
         self._failure: ssl.SSLError | None = None
         self.is_open = False
         self.has_ended = False
-        """True after a close_notify alert, or the end of the stream, from the peer."""
+        """True after the peer has sent a close_notify alert or ended the stream."""
 
     def feed(self, data: Buffer) -> None:
         self._unread = memoryview(bytes(self._unread) + data if self._unread else data)
@@ -81,9 +81,7 @@ class TlsFilter:
             except ssl.SSLError as error:
                 if not read:
                     raise
-                self._failure = (
-                    error  # the next call raises it; this call returns the bytes that were decrypted before the error
-                )
+                self._failure = error  # the next call raises the error; this call returns the bytes before it
                 break
             else:
                 self.has_ended = not count
