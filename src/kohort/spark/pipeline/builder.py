@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _Call = tuple[Mapping[str, Any], str, int, str]
-"""Call of a builder method: settings, Python file, line, and name of the equivalent section of a pipeline file."""
+"""One call of a builder method: settings, Python file, line number, and name of its pipeline section."""
 
 
 class StreamSettings(TypedDict, total=False):

@@ -177,7 +177,7 @@ def run_test(pipeline: Pipeline, test: PipelineTest, spark: SparkSession) -> lis
 
 
 def dry_run_frame(pipeline: Pipeline, spark: SparkSession) -> DataFrame:
-    """Run the steps on empty sources. Return the empty result, which has the columns of the output.
+    """Run the steps on sources without records. Return the result: no rows, but all columns of the output.
 
     Raises StepFailed if Spark rejects a step.
     """

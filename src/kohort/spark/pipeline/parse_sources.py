@@ -215,7 +215,10 @@ class KafkaCluster:
 
 
 def default_cluster(top: YamlSection) -> KafkaCluster:
-    """Return the cluster in the top-level settings of a pipeline file. Without it, ``brokers`` is ""."""
+    """Return the cluster from the top-level settings of a pipeline file.
+
+    If these settings name no brokers, ``brokers`` is "".
+    """
     line, name = top.line_of("profile"), top.take("profile", str, "")
     by_profile: dict[str, Any] = {}
     if name:

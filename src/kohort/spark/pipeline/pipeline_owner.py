@@ -35,7 +35,7 @@ _FILE: Final = "owner.json"
 _TEXT: Final = re.compile(r"([0-9a-f]{8})\.([A-Za-z0-9_~-]+)\.([0-9a-f]{8}|-)\.([^/]+)")
 _LONGEST_NAME: Final = 60
 _LONGEST_PATH: Final = 150
-"""Maximum length of the checkpoint path in an owner's text. File names contain this text, up to 255 bytes."""
+"""Maximum length of the checkpoint path in an owner's text. File names contain the text and have at most 255 bytes."""
 
 
 class PipelineOwner(NamedTuple):

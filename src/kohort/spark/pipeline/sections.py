@@ -68,7 +68,7 @@ class YamlSection:
         line = self.line_of(key)
         items = self.take(key, list, [])
         if not all(isinstance(item, YamlSection) for item in items):
-            raise self.error(f"{key}: expected keys and values in each entry", line)
+            raise self.error(f"{key}: expected a list of entries with keys and values", line)
         return items
 
     def texts(self, key: str, default: Any = _MISSING) -> list[str]:

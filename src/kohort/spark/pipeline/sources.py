@@ -51,7 +51,7 @@ def lookup_options(source: Source) -> SourceOptions:
 
 @contextmanager
 def source_cluster(source: Source, *, absent_ok: bool = False) -> Iterator[tuple[KohortCluster, set[TopicPartition]]]:
-    """Connect to the cluster of a source without Spark. Yield the connection and the source's partitions."""
+    """Connect to the cluster of a source directly, not by Spark. Yield the connection and the source's partitions."""
     options = lookup_options(source)
     with closing(KohortCluster(options)) as cluster:
         yield cluster, selected_partitions(cluster, options, absent_ok=absent_ok)

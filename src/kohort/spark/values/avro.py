@@ -211,7 +211,7 @@ class _SchemaRewriter:
 
 def _inside(schema: Any, key: str) -> Any:
     if not isinstance(schema, dict) or key not in schema:
-        raise ConfigError(f"value.avro.schema: expected {key!r} in {json.dumps(schema)[:80]}")
+        raise ConfigError(f"value.avro.schema: expected the key {key!r} in {json.dumps(schema)[:80]}")
     return schema[key]
 
 

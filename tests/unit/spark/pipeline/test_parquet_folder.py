@@ -68,7 +68,7 @@ def test_output_folder_has_only_data_files_in_its_partition_folders(tmp_path: Pa
     assert rows(tmp_path) == Counter([0, 1, 10, 11])
 
 
-def test_rows_of_published_parquet_files_are_counted(tmp_path: Path) -> None:
+def test_rows_of_written_parquet_files_are_counted(tmp_path: Path) -> None:
     out = folder(tmp_path)
     out.begin(7)
     stage(out, 7)

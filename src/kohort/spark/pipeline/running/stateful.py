@@ -36,7 +36,10 @@ _STATE_NAMES: Final = {"symmetricHashJoin": "join", "stateStoreSave": "windows",
 
 
 def stream_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame:
-    """Return a stream of a source's decodable rows, with its watermark. Spark's metrics count the rows."""
+    """Return the decodable rows of a source as a stream. Spark's metrics count all rows of the source.
+
+    The stream has the watermark of the source.
+    """
     reader = spark.readStream.format("kohort").options(**stream_options(source, owner_of(pipeline)))
     keeps = any(r.otherwise == "quarantine" for r in pipeline.rules)
     if source.decode.format == "raw":

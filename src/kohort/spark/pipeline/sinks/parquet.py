@@ -51,7 +51,7 @@ class FolderTypes:
         return bool(self._known)
 
     def casts(self, schema: StructType) -> dict[str, str]:
-        """Return the columns to widen, as a dict from name to SQL type in the files.
+        """Return the columns to widen, as a dict from column name to SQL type.
 
         Raises SinkRefused for other changes of type.
         """
