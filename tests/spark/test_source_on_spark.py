@@ -27,7 +27,7 @@ def values(rows: list[Any]) -> list[int]:
     return sorted(int(row["value"]) for row in rows)
 
 
-def test_batch_read_returns_records_byte_for_byte(read: Callable[..., Any], cluster: Any) -> None:
+def test_batch_read_returns_the_exact_bytes_of_records(read: Callable[..., Any], cluster: Any) -> None:
     topic = cluster.new_topic(partitions=1)
     cluster.produce(topic, [(b"\x00\xff", b"v"), (None, b""), (b"k", None)], headers=[("h", b"1"), ("h", None)])
 

@@ -46,7 +46,7 @@ def test_local_spark_workers_use_this_python_and_the_loopback_address(tmp_path: 
     assert (given["PYSPARK_PYTHON"], given["PYSPARK_DRIVER_PYTHON"]) == (worker_python(), sys.executable)
 
 
-def test_existing_environment_variables_override_those_for_spark(tmp_path: Path) -> None:
+def test_environment_variables_that_are_already_set_keep_their_values(tmp_path: Path) -> None:
     home = java_that("true", tmp_path)
     chosen = {"JAVA_HOME": home, "PYSPARK_PYTHON": "/opt/python", "SPARK_LOCAL_IP": "10.0.0.1"}
 

@@ -284,7 +284,7 @@ def test_member_without_partitions_reads_no_records_and_group_fallback_sets_the_
     assert from_the_end.rows == pairs(0, [4])
 
 
-def test_checkpoint_of_member_mode_is_rejected_in_standalone_mode_and_by_available_now() -> None:
+def test_member_mode_rejects_available_now_and_its_checkpoint_is_rejected_in_standalone_mode() -> None:
     cluster = DictionaryCluster(p0=[0])
     member = Query(cluster).given(P0)
     member.run_until_idle()

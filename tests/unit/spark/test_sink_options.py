@@ -65,7 +65,7 @@ def test_sink_accepts_dataframe_with_record_columns() -> None:
         ([("value", "string"), ("partition", "bigint")], "t", "'partition' must be int, not bigint"),
     ],
 )
-def test_sink_rejects_dataframe_with_other_columns(fields: list[tuple[str, str]], topic: str, said: str) -> None:
+def test_sink_rejects_dataframe_with_unsupported_columns(fields: list[tuple[str, str]], topic: str, said: str) -> None:
     options = parse_sink_options({**GIVEN, "topic": topic}, streaming=True)
 
     with pytest.raises(ConfigError, match=said):
