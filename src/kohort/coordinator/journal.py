@@ -250,6 +250,8 @@ class SignsOfLife(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     """Time in ms of the member's last commit that moved an offset forward, in a partition that the member owned."""
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
+    failover_ms: int | None = None
+    """Time in ms of the last failover or outage of the coordinator before the departure."""
 
 
 class EpochCause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -261,7 +263,11 @@ class EpochCause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     vitals: Vitals | None = None
     topics_added: tuple[str, ...] = ()
     topics_removed: tuple[str, ...] = ()
-    """Topics that the subscription lost. ``topics_added``: topics that it gained."""
+    """Topics that the subscription lost. ``topics_added``: topics that it gained.
+
+    For ``regex_resolved``, ``topics_added`` has the topics that a pattern newly matches. ``topics_removed`` has the
+    topics that a pattern no longer matches, except those in ``topics_added``.
+    """
     partitions_changed: dict[str, tuple[int, int]] = {}
     """Topics that changed, as a dict: topic -> partition counts before and after.
 

@@ -52,7 +52,15 @@ RECORD_TIMES: Final = (
 )
 UNSET: Final = (-1, 0)
 ENTRY_TIMES: Final = frozenset(
-    {"at_ms", "last_seen_ms", "connection_closed_at_ms", "last_progress_ms", "last_commit_ms", "stalled_at_ms"}
+    {
+        "at_ms",
+        "last_seen_ms",
+        "connection_closed_at_ms",
+        "last_progress_ms",
+        "last_commit_ms",
+        "stalled_at_ms",
+        "failover_ms",
+    }
 )
 
 

@@ -65,6 +65,8 @@ class EpochRebalance:
     left_revoking: tuple[Place, ...] = ()
     """Partitions that the removed member was still revoking at its removal."""
     revoking_since_ms: int | None = None
+    assigned_before: dict[str, int] = field(default_factory=dict)
+    """Time in ms at which each member that caused a new epoch had last got partitions. Key: member id."""
     was_empty: bool = False
     target: journal.TargetComputed | None = None
     moves: tuple[journal.Move, ...] = ()
@@ -90,6 +92,10 @@ class EpochRebalance:
     @property
     def epoch(self) -> int:
         return self.raises[-1].epoch
+
+    def last_assigned_ms(self, member: journal.ClientIdentity) -> int | None:
+        """Return the time in ms at which a member last got partitions before it caused the new epoch."""
+        return self.assigned_before.get(member.member_id)
 
     @property
     def took_ms(self) -> int | None:
@@ -164,6 +170,8 @@ class _History:
         self.owned_before: dict[str, tuple[Place, ...]] = {}
         self.converted: journal.GroupConverted | None = None
         self.departed_before: list[journal.EpochRaised] = []
+        self.given_at: dict[str, int] = {}
+        """Time in ms at which each member last got partitions. Key: member id."""
 
     @property
     def in_flight(self) -> EpochRebalance | None:
@@ -197,7 +205,13 @@ class _History:
             self.assignments = JournaledGroup()
         elif isinstance(entry, journal.EpochRaised) and not entry.members:
             self._end("empty")
-        elif rebalance is not None and isinstance(entry, journal.MemberReconciled):
+        elif isinstance(entry, journal.MemberReconciled):
+            self._reconcile(rebalance, entry)
+
+    def _reconcile(self, rebalance: EpochRebalance | None, entry: journal.MemberReconciled) -> None:
+        if entry.given:
+            self.given_at[entry.member.member_id] = entry.at_ms
+        if rebalance is not None:
             rebalance.steps.append(entry)
             self._settle(rebalance, entry.at_ms)
 
@@ -234,6 +248,8 @@ class _History:
                 opened.revoking_since_ms = min(member.revoking.values())
             self.found.append(opened)
         self.converted = None
+        if cause.member is not None and cause.member.member_id in self.given_at:
+            self.found[-1].assigned_before[cause.member.member_id] = self.given_at[cause.member.member_id]
         if cause.event == "member_joined" and cause.member is not None:
             self._rejoined(cause.member, entry.at_ms)
         if cause.member is not None and cause.event in DEPARTURE_EVENTS:

@@ -50,12 +50,16 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Cause of a rebalance or event, with its confidence, its evidence, and a clause that names the cause."""
+    """Cause of a rebalance or event, with its confidence, its evidence, and a clause that names the cause.
+
+    ``also``: other causes that the evidence fits as well.
+    """
 
     cause: str
     confidence: Confidence
     clause: str
     evidence: tuple[Evidence, ...]
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,10 @@ class Beginning:
     vitals: Vitals | None = None
     by: ClientIdentity | None = None
     disconnected: MemberDisconnected | None = None
+    assigned_ms: int | None = None
+    """Time in ms of the member's last assignment before the event."""
+    back: tuple[ClientIdentity, int] | None = None
+    """Later member of the same client, and time of its join."""
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
 
@@ -106,6 +114,8 @@ def round_beginning(rebalance: Rebalance) -> Beginning:
         vitals=trigger.vitals,
         by=next((r.by for r in rebalance.removed if r.why == "left" and r.by is not None), None),
         disconnected=_disconnected(rebalance.disconnected, trigger.member),
+        assigned_ms=rebalance.assigned_before_ms,
+        back=None if trigger.member is None else rebalance.back.get(trigger.member.member_id),
         added=change.topics_added if change is not None else (),
         removed=change.topics_removed if change is not None else (),
     )
@@ -121,6 +131,8 @@ def raise_beginning(rebalance: EpochRebalance, raised: EpochRaised) -> Beginning
         vitals=cause.vitals,
         by=cause.by,
         disconnected=_disconnected(rebalance.disconnected, cause.member),
+        assigned_ms=None if cause.member is None else rebalance.last_assigned_ms(cause.member),
+        back=None if cause.member is None else rebalance.back.get(cause.member.member_id),
         added=cause.topics_added,
         removed=cause.topics_removed,
     )

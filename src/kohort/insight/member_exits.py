@@ -115,10 +115,11 @@ def _exit(
 def _stopped(vitals: Vitals | None, reason: str | None, at_ms: int) -> str:
     if stopped_polling(reason) or vitals is None or vitals.last_progress_ms is None:
         return "it did not poll within max.poll.interval.ms (the client's reason)"
-    return (
-        f"it probably did not poll within max.poll.interval.ms: {seconds(at_ms - vitals.last_progress_ms)} without"
-        f" commit progress (its limit is {limit(vitals.rebalance_timeout_ms)} between polls)"
-    )
+    idle = f"{seconds(at_ms - vitals.last_progress_ms)} without commit progress"
+    if vitals.rebalance_timeout_ms == vitals.session_timeout_ms:
+        return f"it probably did not poll within max.poll.interval.ms: {idle}"
+    limited = f"its limit is {limit(vitals.rebalance_timeout_ms)} between polls"
+    return f"it probably did not poll within max.poll.interval.ms: {idle} ({limited})"
 
 
 def _silence(vitals: Vitals | None, at_ms: int) -> MemberExit:

@@ -6,6 +6,7 @@ assignors, and events without a rebalance, do not count.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby, pairwise
@@ -47,7 +48,8 @@ PATTERNS: Final = (
     PatternEntry(
         code="CRASH_LOOP",
         sentence="One client joins and fails repeatedly.",
-        proof="one client at one address joined, and departed without an orderly leave, three times within ten minutes",
+        proof="one client at one address joined, and departed without an orderly leave, three times within ten minutes"
+        "; medium confidence if a watcher could not exclude a leave",
         look_alikes=(("ROLLING_DEPLOY", "each member left once"), ("AUTOSCALER", "members leave in an orderly way")),
         advice="read that client's log: a record that it cannot process (poison record) may end the client",
     ),
@@ -61,8 +63,12 @@ PATTERNS: Final = (
     PatternEntry(
         code="FLAPPING_PARTITION",
         sentence="One partition moves from member to member.",
-        proof="at least three new owners of one partition in the examined time, more than of most other partitions",
-        look_alikes=(("REBALANCE_STORM", "all partitions move equally often"),),
+        proof="at least three new owners of one partition, more than of most other partitions, in rebalances without a "
+        "join or departure",
+        look_alikes=(
+            ("REBALANCE_STORM", "all partitions move equally often"),
+            ("CRASH_LOOP", "the partition moves because its owner departs"),
+        ),
         advice="use a sticky assignor (cooperative-sticky, or the consumer protocol's uniform), which keeps owners",
     ),
     PatternEntry(
@@ -100,7 +106,8 @@ PERIOD_SPREAD: Final = 0.1
 TURNS: Final = 3
 CAME: Final = ("NEW_MEMBER", "CLIENT_RESET", "GROUP_FORMING")
 LEFT: Final = "left"
-NOT_FALLEN: Final = (LEFT, "removed", "departed")
+DEPARTED: Final = "departed"
+NOT_FALLEN: Final = (LEFT, "removed", DEPARTED)
 """Kinds of departure that are no failure: leave, removal by an administrator, unknown."""
 
 
@@ -174,29 +181,8 @@ def steps_of(rebalances: Sequence[RebalanceFinding]) -> list[MemberStep]:
 
 def rolling_deploy(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
     """Find a rolling deploy: members leave one after another, and each is replaced by a member with a similar name."""
-    steps = steps_of(rebalances)
     emptied = [rebalance.opened_at_ms for rebalance in rebalances if rebalance.end == "empty"]
-    replaced: list[tuple[MemberStep, MemberStep]] = []
-    taken: set[int] = set()
-    ever_came: set[str] = set()
-    for gone in steps:
-        if gone.came:
-            ever_came.add(gone.member.member_id)
-            continue
-        if gone.member.member_id in ever_came or gone.how != LEFT:
-            continue  # no new member replaced a departed one: not a rolling deploy
-        for i, come in enumerate(steps):
-            fits = come.how == "came" and abs(come.at_ms - gone.at_ms) <= TURN_MS and i not in taken
-            if any(gone.at_ms <= at_ms <= come.at_ms for at_ms in emptied):
-                continue  # all members left before one joined: a restart of the whole group
-            if (
-                fits
-                and prefix_of(come.member) == prefix_of(gone.member)
-                and come.member.member_id != gone.member.member_id
-            ):
-                taken.add(i)
-                replaced.append((gone, come))
-                break
+    replaced = max(_deploys(steps_of(rebalances), emptied), key=len, default=[])
     if len(replaced) < 2:
         return None
     names = sorted({prefix_of(gone.member) for gone, _ in replaced})
@@ -211,6 +197,40 @@ def rolling_deploy(rebalances: Sequence[RebalanceFinding], _now_ms: int | None =
         for gone, come in replaced
     ]
     return _pattern("ROLLING_DEPLOY", words, "high", evidence, [step.of for pair in replaced for step in pair])
+
+
+Replacement = tuple[MemberStep, MemberStep]
+
+
+def _deploys(steps: Sequence[MemberStep], emptied: Sequence[int]) -> list[list[Replacement]]:
+    """Return the replacements of members, one list for each deploy: no member both joins and leaves in one deploy."""
+    times = [step.at_ms for step in steps]
+    joined = {step.member.member_id: i for i, step in enumerate(steps) if step.came}
+    leaves = {step.member.member_id for step in steps if not step.came}
+    deploys: list[list[Replacement]] = []
+    began, taken = -1, set[int]()
+    for i, gone in enumerate(steps):
+        if gone.how != LEFT:
+            continue
+        if began < 0 or began < joined.get(gone.member.member_id, -1) < i:
+            began = i
+            deploys.append([])
+        near = range(bisect_left(times, gone.at_ms - TURN_MS), bisect_right(times, gone.at_ms + TURN_MS))
+        fits = [j for j in near if j not in taken and _replaces(steps[j], gone, emptied)]
+        if fits:
+            # a member that itself leaves later is more often a first member of the group than a replacement
+            best = min(fits, key=lambda j: (steps[j].member.member_id in leaves, abs(times[j] - gone.at_ms)))
+            taken.add(best)
+            deploys[-1].append((gone, steps[best]))
+    return deploys
+
+
+def _replaces(come: MemberStep, gone: MemberStep, emptied: Sequence[int]) -> bool:
+    if come.how != "came" or come.member.member_id == gone.member.member_id:
+        return False
+    if any(gone.at_ms <= at_ms <= come.at_ms for at_ms in emptied):
+        return False  # all members left before one joined: a restart of the whole group
+    return prefix_of(come.member) == prefix_of(gone.member)
 
 
 def scale_out(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
@@ -249,21 +269,28 @@ def _scaled(
 
 
 def crash_loop(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
+    """Find a client that joins and fails repeatedly.
+
+    A watcher cannot always distinguish a failure from a leave. Such departures count, with less confidence.
+    """
     by_client: dict[tuple[str, str], list[MemberStep]] = defaultdict(list)
     for step in steps_of(rebalances):
         by_client[step.client].append(step)
     for (client_id, host), steps in by_client.items():
-        crashes = [step for step in steps if step.fell_out]
+        crashes = [step for step in steps if step.fell_out or step.how == DEPARTED]
         came = [step for step in steps if step.came]
         for first, last in zip(crashes, crashes[CRASHES - 1 :], strict=False):
             within = [step for step in crashes if first.at_ms <= step.at_ms <= last.at_ms]
             between = [step for step in came if first.at_ms <= step.at_ms <= last.at_ms]
             if last.at_ms - first.at_ms <= CRASHES_WITHIN_MS and len(between) >= CRASHES - 1:
+                is_sure = all(step.fell_out for step in within)
                 member = f"client {printable(client_id) or 'without a name'} at {printable(host) or 'one address'}"
-                words = f"{member} joined and failed {len(within)} times within {seconds(last.at_ms - first.at_ms)}"
+                how = "failed" if is_sure else "departed"
+                words = f"{member} joined and {how} {len(within)} times within {seconds(last.at_ms - first.at_ms)}"
                 facts = sorted([*within, *between], key=lambda step: step.at_ms)
                 evidence = [step.evidence for step in facts]
-                return _pattern("CRASH_LOOP", words, "high", evidence, [step.of for step in facts])
+                sure: Confidence = "high" if is_sure else "medium"
+                return _pattern("CRASH_LOOP", words, sure, evidence, [step.of for step in facts])
     return None
 
 
@@ -304,15 +331,19 @@ def _most_often(rebalances: Sequence[RebalanceFinding]) -> list[EvidenceFinding]
 
 
 def flapping_partition(rebalances: Sequence[RebalanceFinding], _now_ms: int | None = None) -> PatternFinding | None:
-    """Find a partition whose owner changes more often than the owners of most other partitions of the group."""
+    """Find a partition whose owner changes more often than the owners of most other partitions of the group.
+
+    Only moves in rebalances with the same members before and after count: a join or a leave moves partitions anyway.
+    """
     moved: Counter[tuple[str, int]] = Counter()
     where: dict[tuple[str, int], list[RebalanceFinding]] = defaultdict(list)
     places: set[tuple[str, int]] = set()
     for rebalance in rebalances:
+        is_same = {m.member_id for m in rebalance.members_before} == {m.member_id for m in rebalance.members}
         for move in rebalance.moves:
             place = move.topic, move.partition
             places.add(place)
-            if move.before is not None and move.after is not None and move.before != move.after:
+            if is_same and move.before is not None and move.after is not None and move.before != move.after:
                 moved[place] += 1
                 where[place].append(rebalance)
     flapping = {place: times for place, times in moved.items() if times >= FLAPS}

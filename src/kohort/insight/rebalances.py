@@ -56,13 +56,15 @@ class Rebalance:
     returned_from: Rebalance | None = None
     left_in: Rebalance | None = None
     back: dict[str, tuple[journal.ClientIdentity, int]] = field(default_factory=dict)
-    """Expired clients that rejoined. Key: old member id; value: new member, and time of its join."""
+    """Expired or departed clients that rejoined. Key: old member id; value: new member, and time of its join."""
     after_new_partitions: bool = False
     """True if new partitions caused the previous rebalance; other members may notice these partitions only now."""
     recent_topics: frozenset[str] = frozenset()
     """Topics created or deleted recently; members notice such a change at different times."""
     loaded: journal.GroupLoaded | None = None
     recent_load: journal.GroupLoaded | None = None
+    assigned_before_ms: int | None = None
+    """Time in ms of the assignments of the previous generation."""
     interrupted: Rebalance | None = None
     """Previous rebalance of the group, if a coordinator failover interrupted it."""
     newer: journal.RequestFenced | None = None
@@ -70,6 +72,10 @@ class Rebalance:
     disconnected: list[MemberDisconnected] = field(default_factory=list)
     resumed: list[PartitionsResumed] = field(default_factory=list)
     fenced: list[journal.RequestFenced] = field(default_factory=list)
+
+    def last_assigned_ms(self, _member: journal.ClientIdentity) -> int | None:
+        """Return the time in ms of the previous generation's assignments, which all its members got."""
+        return self.assigned_before_ms
 
     @property
     def join_ms(self) -> int | None:
@@ -267,6 +273,7 @@ def _open(history: _History, entry: journal.RoundOpened) -> None:
             after_new_partitions=change is not None and bool(change.partitions_changed),
             loaded=loaded,
             recent_load=last if last is not None and entry.at_ms - last.at_ms <= FAILOVER_MS else None,
+            assigned_before_ms=None if before is None else before.settled_at_ms or before.assigned_at_ms,
             interrupted=before if before is not None and before.end == "interrupted" else None,
             newer=newer,
         )
@@ -354,7 +361,7 @@ def _rejoined(history: _History, member: journal.ClientIdentity, at_ms: int) -> 
         if at_ms - removed.at_ms > RECENT_MS or not member.client_id:
             return
         if removed.member.client == member.client:
-            if removed.why == "session_expired":
+            if removed.why in ("session_expired", "left"):
                 history.back.setdefault(removed.member.member_id, (member, at_ms))
             return
 

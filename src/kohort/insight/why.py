@@ -7,7 +7,7 @@ converts each story into a sentence, facts and advice.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kohort.coordinator.journal import ClientIdentity, EpochEvent, EpochRaised, RequestFenced, TriggerEvent, Vitals
@@ -18,7 +18,7 @@ from kohort.insight.causes.table import advice_for
 from kohort.insight.epochs import EpochRebalance, MemberRow
 from kohort.insight.evidence import Confidence, Evidence, Finding, raise_beginning, round_beginning
 from kohort.insight.names import count, limit, name_and_place, name_of, names_of, partitions_text, seconds, short_id
-from kohort.insight.observed.departures import find_raised_departure
+from kohort.insight.observed.departures import LOST_IN_FAILOVER, find_raised_departure
 from kohort.insight.observed.generations import Bounds, SeenRebalance
 from kohort.insight.rebalances import Rebalance
 
@@ -57,7 +57,7 @@ def explain(rebalance: Rebalance | EpochRebalance | SeenRebalance) -> Explanatio
         case SeenRebalance():
             story = _seen_story(rebalance)
     first = story.found[0]
-    causes = dict.fromkeys([*(finding.cause for finding in story.found), *story.further])
+    causes = dict.fromkeys([*(name for one in story.found for name in (one.cause, *one.also)), *story.further])
     advice = dict.fromkeys(text for text in (*map(advice_for, causes), story.advice) if text is not None)
     facts = dict.fromkeys([*(fact for finding in story.found for fact in finding.evidence), *story.facts])
     return Explanation(
@@ -273,7 +273,7 @@ def find_cause_of_raise(rebalance: EpochRebalance, raised: EpochRaised) -> Findi
     found = RAISE_FINDERS["converted" if is_conversion else raised.cause.event](rebalance, raised)
     if not raised.observed or found.confidence != "proof":
         return found
-    return Finding(found.cause, "high", found.clause, found.evidence)
+    return replace(found, confidence="high")
 
 
 def _raise_left(rebalance: EpochRebalance, raised: EpochRaised) -> Finding:
@@ -414,7 +414,7 @@ def members_in(rebalance: EpochRebalance) -> dict[str, ClientIdentity]:
 # a watcher sees no trigger of a rebalance, so a cause in a classic group never has the confidence ``proof``
 
 SHOWN: Final = 3
-AFTER_FAILOVER: Final = ("MEMBER_DEPARTED", "SESSION_TIMEOUT", "CLIENT_RESET", "MAX_POLL_EXCEEDED", "STATIC_RESTART")
+AFTER_FAILOVER: Final = (*LOST_IN_FAILOVER, "CLIENT_RESET", "STATIC_RESTART")
 WEAKER: Final[dict[Confidence, Confidence]] = {"proof": "high", "high": "medium", "medium": "medium", "low": "low"}
 """Key: confidence in a single cause; value: confidence in each cause if the rebalance has several causes."""
 
@@ -437,7 +437,7 @@ def _find_seen(rebalance: SeenRebalance) -> list[Finding]:
     unsure = len({finding.cause for finding in found}) > 1 or rebalance.not_written > 0
     if not unsure:
         return found
-    return [Finding(f.cause, WEAKER[f.confidence], f.clause, f.evidence) for f in found]
+    return [replace(one, confidence=WEAKER[one.confidence]) for one in found]
 
 
 SEEN_FINDERS: Final[tuple[Callable[[SeenRebalance], list[Finding]], ...]] = (

@@ -75,6 +75,8 @@ CONSUMER_OPTIONS: Final[Mapping[str, Any]] = {
 DESCRIBED_AT_ONCE: Final = 200
 POLL_AGAIN_MS: Final = 10_000
 """Delay from a failed poll of group states to the next poll, in ms."""
+OUTAGE_MS: Final = 3_000
+"""Shortest poll of group states, in ms, that counts as an outage: the client retried until a broker responded."""
 CONTACT_POLL_MS: Final = 30_000
 """Longest poll interval, in ms, at which polls of group states alone show whether the cluster is reachable."""
 PRUNE_MS: Final = 60_000
@@ -236,7 +238,10 @@ class GroupWatcher:
         try:
             from_ms = _now_ms()
             states = {g.group_id: g.state for g in list_all_groups(self._admin, ADMIN_MS).groups}
-            begun = self.groups.take_states(states, from_ms, _now_ms() + FETCH_WAIT_MS)
+            until_ms = _now_ms()
+            if self._poll_failed_at or until_ms - from_ms >= OUTAGE_MS:
+                self.groups.note_outage(until_ms)
+            begun = self.groups.take_states(states, from_ms, until_ms + FETCH_WAIT_MS)
             self.contact_ms, self._poll_failed_at = now_ms, 0
             if not begun:
                 return

@@ -127,6 +127,7 @@ class TestLeaveWithoutReason:
             for i, member_id in enumerate(ids):
                 stage.heartbeat(member_id, generation, client_id=f"app-{i}", connection=i)
         stage.leave(ids[1], version=1, client_id="app-1", connection=1)
+        return ids
 
     def test_leave_of_member_with_lag_and_without_commits_is_explained_as_missed_poll(self, stage):
         self.idle(stage, lag=40)
@@ -160,8 +161,39 @@ class TestLeaveWithoutReason:
 
         assert rebalance(stage).cause == "MAX_POLL_EXCEEDED"
 
-    def test_leave_is_not_a_missed_poll_if_poll_interval_equals_session_timeout(self, stage):
+    def test_leave_of_member_with_equal_timeouts_and_lag_is_a_missed_poll_with_medium_confidence(self, stage):
+        """aiokafka: its poll interval is in no request, and it sends its session timeout twice."""
         self.idle(stage, lag=40, session_ms=60_000, rebalance_ms=60_000)
+
+        this = rebalance(stage)
+
+        assert (this.cause, this.confidence) == ("MAX_POLL_EXCEEDED", "medium")
+        assert "while 40 records waited (its limit between polls is unknown" in this.sentence
+        assert set(this.departures.values()) == {"max_poll_exceeded"}
+
+    def test_return_of_a_client_with_equal_timeouts_confirms_its_missed_poll(self, stage):
+        options = {"session_ms": 60_000, "rebalance_ms": 60_000}
+        ids = self.idle(stage, lag=40, **options)
+        ticket = stage.join(ids[0], client_id="app-0", connection=0, **options)
+        share(stage, ids[:1], stage.answer(ticket).generation_id)
+        stage.advance(20_000)
+        stage.enter(client_id="app-1", connection=1, session_ms=60_000, rebalance_ms=60_000)
+
+        gone, back = [this for this in found(stage) if this.end != "no_rebalance"][-2:]
+
+        assert (gone.cause, gone.confidence, back.cause) == ("MAX_POLL_EXCEEDED", "high", "CLIENT_RESET")
+        assert "came_back" in kinds(gone)
+
+    @pytest.mark.parametrize("lag", [0, None])
+    def test_leave_of_member_with_equal_timeouts_and_without_known_lag_is_member_left(self, stage, lag):
+        self.idle(stage, lag=lag, session_ms=60_000, rebalance_ms=60_000)
+
+        assert rebalance(stage).cause == "MEMBER_LEFT"
+
+    def test_leave_of_member_with_equal_timeouts_that_disconnects_at_once_is_member_left(self, stage):
+        self.idle(stage, lag=40, session_ms=60_000, rebalance_ms=60_000)
+        stage.coordinator.connection_closed(1, stage.now)
+        stage.check()
 
         assert rebalance(stage).cause == "MEMBER_LEFT"
 

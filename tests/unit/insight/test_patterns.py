@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from kohort.insight.findings.model import MemberRef
+from kohort.insight.findings.model import MemberRef, MoveFinding, name_of_member
 from kohort.insight.patterns import find_patterns, prefix_of
 from support.rebalance_findings import GroupOfFindings
 
@@ -53,6 +53,44 @@ class TestDeploy:
             group.after(10).comes(f"orders-5c4b3a291-z{i}q9w", f"/10.0.1.{i}")
 
         assert words(group) == ["ROLLING_DEPLOY"]
+
+    @pytest.mark.parametrize("pause", [20, 60, 3600])
+    def test_rolling_deploy_is_found_if_the_first_joins_of_the_members_are_in_the_same_journal(self, group, pause):
+        ids = [group.comes(f"orders-{i}") for i in range(3)]
+        group.after(pause)
+        for i, member_id in enumerate(ids):
+            group.after(20).goes(member_id)
+            group.after(15).comes(f"orders-{i}")
+
+        (pattern,) = find_patterns(group.found, group.now_ms)
+
+        assert (pattern.pattern, pattern.sentence) == (
+            "ROLLING_DEPLOY", "3 members of orders were replaced one by one: a deploy.",
+        )  # fmt: skip
+        assert [fact.value for fact in pattern.evidence] == [
+            f"{name_of_member(MemberRef(member_id=gone, client_id=gone[:-2]))} by "
+            f"{name_of_member(MemberRef(member_id=came, client_id=came[:-2]))}, 15.0 s later"
+            for gone, came in zip(ids, group.members, strict=True)
+        ]
+
+    def test_second_deploy_in_one_journal_is_a_rolling_deploy_of_its_own(self, group):
+        for deploy in range(2):
+            for member_id in list(group.members) or [group.comes(f"orders-{i}") for i in range(2 + deploy)]:
+                group.after(10).goes(member_id)
+                group.after(5).comes("orders")
+            group.after(600).comes("orders")
+
+        (pattern,) = [one for one in find_patterns(group.found, group.now_ms) if one.pattern == "ROLLING_DEPLOY"]
+
+        assert pattern.sentence == "3 members of orders were replaced one by one: a deploy."
+
+    def test_member_that_leaves_and_returns_repeatedly_is_no_rolling_deploy(self, group):
+        group.comes("orders-0")
+        for _ in range(4):
+            member_id = group.after(40).comes("orders-1")
+            group.after(30).goes(member_id)
+
+        assert "ROLLING_DEPLOY" not in words(group)
 
     def test_restart_of_a_single_member_is_no_rolling_deploy(self, group):
         member_id = replicas(group)[0]
@@ -143,6 +181,17 @@ class TestCrashLoop:
             "session_expired", "came", "session_expired", "came", "session_expired",
         ]  # fmt: skip
 
+    def test_departures_that_a_watcher_cannot_explain_have_crash_loop_pattern_with_medium_confidence(self, group):
+        replicas(group)
+        for _ in range(3):
+            member_id = group.after(40).comes("poisoned", "/10.0.0.9")
+            group.after(40).goes(member_id, "departed", "MEMBER_DEPARTED")
+
+        (pattern,) = find_patterns(group.found, group.now_ms)
+
+        assert (pattern.pattern, pattern.confidence) == ("CRASH_LOOP", "medium")
+        assert pattern.sentence == "Client poisoned at /10.0.0.9 joined and departed 3 times within 2 min 40 s."
+
     def test_rare_failures_of_a_client_have_no_crash_loop_pattern(self, group):
         self.crashing(group, 2, 40)
         assert "CRASH_LOOP" not in words(group)
@@ -229,6 +278,17 @@ class TestFlappingPartition:
             group.after(100 + i * 31).rebalances("METADATA_CHANGED", *((p, there, back) for p in range(6)))
 
         assert words(group) == []
+
+    def test_moves_of_a_partition_at_joins_and_leaves_have_no_flapping_pattern(self, group):
+        a, b, _ = replicas(group)
+        for i in range(4):
+            there, back = (a, b) if i % 2 else (b, a)
+            group.after(300 + i * 31).comes(f"orders-{3 + i}")
+            group.found[-1] = replace(
+                group.found[-1], moves=(MoveFinding(topic="t", partition=7, before=there, after=back),)
+            )
+
+        assert "FLAPPING_PARTITION" not in words(group)
 
     def test_partition_that_returns_to_its_owner_has_no_flapping_pattern(self, group):
         a, _, _ = replicas(group)

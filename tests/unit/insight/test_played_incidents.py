@@ -231,6 +231,47 @@ class TestSilenceAtPollLimit:
 
         assert gone.cause == "MAX_POLL_EXCEEDED"
 
+    def first_batch(self, stage, end, *, lag=40, ms=60_000):
+        """Play a member that gets partitions with lag, handles its first batch for ``ms``, and then ends."""
+        for p in range(6):
+            stage.topics.ends["t", p] = 5 + lag
+            stage.commit({("t", p): 5}, member_id="", generation=-1)
+        epoch = stage.come("m1", client_id="worker", connection=1).member_epoch
+        stage.beat("m1", epoch, [("t", p) for p in range(6)], client_id="worker", connection=1)
+        for _ in range(ms // 3_000):
+            stage.advance(3_000)
+            stage.beat("m1", epoch, client_id="worker", connection=1)
+        end()
+
+    def test_leave_at_the_poll_limit_without_any_commit_has_max_poll_exceeded_as_cause(self, stage):
+        """Clients with the consumer protocol send no reason of a leave."""
+        self.first_batch(stage, lambda: stage.beat("m1", -1, client_id="worker", connection=1))
+
+        this = rebalance(stage)
+
+        assert (this.cause, this.confidence) == ("MAX_POLL_EXCEEDED", "medium")
+        assert "after 60.0 s without commit progress, while 240 records waited" in this.sentence
+
+    def test_return_after_a_leave_at_the_poll_limit_confirms_the_missed_poll(self, stage):
+        self.first_batch(stage, lambda: stage.beat("m1", -1, client_id="worker", connection=1))
+        stage.advance(20_000)
+        stage.come("m1", client_id="worker", connection=1)
+
+        gone, back = [this for this in found(stage) if this.end != "no_rebalance"][-2:]
+
+        assert (gone.cause, gone.confidence, back.cause) == ("MAX_POLL_EXCEEDED", "high", "CLIENT_RESET")
+
+    @pytest.mark.parametrize(("lag", "ms"), [(40, 30_000), (40, 90_000), (0, 60_000)])
+    def test_leave_without_any_commit_at_another_time_or_without_lag_is_member_left(self, stage, lag, ms):
+        self.first_batch(stage, lambda: stage.beat("m1", -1, client_id="worker", connection=1), lag=lag, ms=ms)
+
+        assert rebalance(stage).cause == "MEMBER_LEFT"
+
+    def test_silence_at_the_poll_limit_without_any_commit_has_max_poll_exceeded_as_cause(self, stage):
+        self.first_batch(stage, lambda: stage.advance(45_000))
+
+        assert (rebalance(stage).cause, rebalance(stage).confidence) == ("MAX_POLL_EXCEEDED", "medium")
+
     def test_expired_member_with_recent_commits_has_session_timeout_unreachable_as_cause(self, stage):
         self.silence(stage, lag=40, heartbeats=2)
 

@@ -6,6 +6,7 @@ from kohort.coordinator.records import GroupWritten, build_record
 from kohort.insight.findings.events import find_events
 from kohort.insight.findings.rebalances import find_rebalances
 from kohort.insight.names import short_id
+from kohort.insight.patterns import find_patterns
 from kohort.wire.messages.group_classic import MemberIdentity
 from support.consumer_protocol import assignment, subscription
 from support.machines.watched_stage import WatchedStage
@@ -499,6 +500,130 @@ class TestRestartedCoordinator:
         group.round()
 
         assert latest(stage).cause == "NEW_MEMBER"
+
+    def test_expired_member_after_an_outage_without_new_leader_epoch_has_the_failover_as_cause(self, stage):
+        group = Group(stage, ["a", "b"])
+        group.beat(10_000, commits=["a", "b"])
+        stage.advance(8_000)
+        stage.watcher.note_outage(stage.now)
+        group.beat(SESSION_MS, "b", commits=["a"])
+        del group.ids["b"]
+        group.round()
+
+        finding = latest(stage)
+
+        assert (finding.cause, finding.confidence) == ("COORDINATOR_FAILOVER", "medium")
+        assert "the watcher reached no broker until then" in {fact.value for fact in finding.evidence}
+
+    def test_expired_member_with_commits_after_an_outage_has_session_timeout_as_cause(self, stage):
+        group = Group(stage, ["a", "b"])
+        stage.advance(8_000)
+        stage.watcher.note_outage(stage.now)
+        group.beat(10_000, commits=["a", "b"])
+        group.beat(SESSION_MS, "b", commits=["a"])
+        del group.ids["b"]
+        group.round()
+
+        assert latest(stage).cause == "SESSION_TIMEOUT"
+
+
+class TestTwoCauses:
+    """Silences that fit an expired session as well as a missed poll, or a leave."""
+
+    def silent(self, stage, silent_ms, **options):
+        group = Group(stage, ["a", "b"], **options)
+        group.beat(20_000, commits=["a", "b"])
+        group.beat(silent_ms, "b", commits=["a"])
+        del group.ids["b"]
+        group.round()
+        group.ids["b"], group.tickets["b"] = group.enter("b")
+        group.round()
+        return stage.findings()[-2]
+
+    def test_silence_of_session_timeout_near_the_poll_interval_names_both_causes_with_low_confidence(self, stage):
+        finding = self.silent(stage, SESSION_MS, rebalance_ms=12_000)
+
+        assert (finding.cause, finding.also, finding.confidence) == (
+            "SESSION_TIMEOUT", ("MAX_POLL_EXCEEDED",), "low",
+        )  # fmt: skip
+        assert "or it did not poll within max.poll.interval.ms (12 s)" in finding.sentence
+        assert "raise max.poll.interval.ms" in finding.advice
+        assert "check that the member's process" in finding.advice
+
+    def test_silence_of_poll_interval_near_the_session_timeout_names_both_causes_with_low_confidence(self, stage):
+        finding = self.silent(stage, 16_000, rebalance_ms=16_000)
+
+        assert (finding.cause, finding.also, finding.confidence) == (
+            "MAX_POLL_EXCEEDED", ("SESSION_TIMEOUT",), "low",
+        )  # fmt: skip
+        assert "or its session expired (session timeout 10 s)" in finding.sentence
+
+    def test_silence_of_a_poll_interval_far_above_the_session_timeout_is_a_missed_poll(self, stage):
+        finding = self.silent(stage, 30_000, rebalance_ms=30_000)
+
+        assert (finding.cause, finding.also, finding.confidence) == ("MAX_POLL_EXCEEDED", (), "medium")
+
+    def test_silence_of_a_poll_interval_far_below_the_session_timeout_names_missed_poll_and_leave(self, stage):
+        group = Group(stage, ["a", "b"], session_ms=60_000, rebalance_ms=20_000)
+        group.beat(20_000, commits=["a", "b"])
+        group.beat(20_000, commits=["a"])
+        group.leave("b")
+        group.round()
+        group.ids["b"], group.tickets["b"] = group.enter("b")
+        group.round()
+
+        finding = stage.findings()[-2]
+
+        assert (finding.cause, finding.also, finding.confidence) == ("MAX_POLL_EXCEEDED", ("MEMBER_LEFT",), "low")
+
+    def test_silence_of_a_static_member_is_a_missed_poll_only_after_poll_interval_and_session_timeout(self):
+        def cause(silent_ms):
+            stage = WatchedStage()
+            stage.advance(1_000_000)
+            group = Group(stage, ["a"], rebalance_ms=28_000)
+            options = {"instance_id": "i"} | group.options | {"session_ms": 25_000}
+            ticket = stage.join(client_id="b", client_host="/b", **options)
+            group.join("a")
+            group.ids["b"] = stage.answer(ticket).member_id
+            group.round(b={"instance_id": "i", "session_ms": 25_000})
+            group.beat(20_000, commits=["a"])
+            places = {("t", list(group.ids).index("b")): 7}
+            where = {"member_id": group.ids["b"], "generation": group.generation, "instance_id": "i"}
+            assert stage.commit(places, **where) == [0]
+            gone = group.ids.pop("b")
+            for ms in range(0, silent_ms, 1_000):
+                stage.advance(1_000)
+                stage.heartbeat(group.ids["a"], group.generation)
+                if ms < silent_ms - 25_000:
+                    stage.heartbeat(gone, group.generation, instance_id="i")
+            group.round()
+            group.ids["b"], group.tickets["b"] = stage.enter(client_id="b", client_host="/b", **group.options)
+            group.round()
+            return stage.findings()[-2].cause
+
+        assert (cause(25_000), cause(53_000)) == ("STATIC_EXPIRED", "MAX_POLL_EXCEEDED")
+
+
+def test_client_that_crashes_repeatedly_before_its_first_commit_has_crash_loop_pattern(stage):
+    group = Group(stage, ["a", "b"])
+    for _ in range(3):
+        group.beat(3_000, commits=["a"])
+        stage.watcher.take_states({"g": "Stable"}, stage.now, stage.now)
+        stage.advance(1_000)
+        old = group.ids["b"]
+        group.ids["b"], group.tickets["b"] = group.enter("b")
+        stage.advance(500)
+        stage.watcher.take_states({"g": "PreparingRebalance"}, stage.now, stage.now)
+        stage.watcher.take_members("g", "PreparingRebalance", [*group.ids.values(), old], stage.now)
+        group.join("a")
+        stage.advance(SESSION_MS - 1_500)
+        group.round()
+
+    found = stage.findings()
+
+    assert [(one.cause, one.confidence) for one in found[-3:]] == [("SESSION_TIMEOUT", "medium")] * 3
+    (pattern,) = find_patterns(found)
+    assert (pattern.pattern, pattern.sentence[:34]) == ("CRASH_LOOP", "Client b at /b joined and failed 3")
 
 
 def test_finding_of_watched_rebalance_lists_departed_member_ids(stage):

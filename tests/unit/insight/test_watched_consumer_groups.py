@@ -142,6 +142,40 @@ class TestDepartedMember:
         assert (finding.cause, finding.confidence) == ("REVOCATION_TIMEOUT", "medium")
 
 
+class TestRestartedCoordinator:
+    def expire(self, stage, *, commits_after=False, outage=False):
+        stage.watcher.learn_session_timeout("g", 45_000)
+        second_comes(stage)
+        stage.commit({("t", 2): 7}, member_id="m2", generation=3, version=9)
+        stage.advance(1_000)
+        if outage:
+            stage.watcher.note_outage(stage.now)
+        else:
+            stage.leader_epoch += 1
+        if commits_after:
+            stage.commit({("t", 2): 8}, member_id="m2", generation=3, version=9)
+        for i in range(50):
+            stage.advance(1_000)
+            stage.beat("m1", 3)
+            if i == 1:
+                stage.commit({("t", 0): 7}, member_id="m1", generation=3, version=9)
+        return stage.findings()[-1]
+
+    def test_expired_member_without_requests_to_the_new_coordinator_has_the_failover_as_cause(self, stage):
+        finding = self.expire(stage)
+
+        assert (finding.cause, finding.also, finding.confidence) == (
+            "COORDINATOR_FAILOVER", ("SESSION_TIMEOUT",), "medium",
+        )  # fmt: skip
+        assert "the group's coordinator moved or restarted 4" in finding.sentence
+
+    def test_expired_member_after_an_outage_of_the_broker_has_the_failover_as_cause(self, stage):
+        assert self.expire(stage, outage=True).cause == "COORDINATOR_FAILOVER"
+
+    def test_expired_member_with_commits_to_the_new_coordinator_has_session_timeout_as_cause(self, stage):
+        assert self.expire(stage, commits_after=True).cause == "SESSION_TIMEOUT"
+
+
 def test_watched_epochs_show_changes_of_subscription_assignor_and_topics(stage):
     stage.beat("m1", 2, subscribed_topic_names=["t", "u"])
     assert stage.findings()[-1].cause == "SUBSCRIPTION_CHANGED"

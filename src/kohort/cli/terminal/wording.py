@@ -85,6 +85,8 @@ def print_rebalance(rebalance: RebalanceFinding) -> None:
     click.echo(f"{heading(rebalance)}  {time_text(rebalance.opened_at_ms)}  ({ago(rebalance.opened_at_ms)})")
     print_prose(rebalance.sentence)
     print_fact("CAUSE", f"{rebalance.cause}  (confidence: {rebalance.confidence})")
+    if rebalance.also:
+        print_fact("ALSO", ", ".join(rebalance.also))
     if rebalance.took_ms is not None:
         phases = " + ".join(f"{name} {seconds(ms)}" for name, ms in rebalance.phases_ms.items() if name != "resume")
         resume = rebalance.phases_ms.get("resume")

@@ -103,7 +103,10 @@ class Member(Presence):
 
     @property
     def is_excused(self) -> bool:
-        """Return True while the session cannot expire, because a JoinGroup or SyncGroup of the member is unanswered."""
+        """Return True while the session cannot expire, because a JoinGroup or SyncGroup of the member is unanswered.
+
+        The session of a new member can expire during its first JoinGroup.
+        """
         return not self.is_new and (self.join is not None or self.sync is not None)
 
     def note_commit(self, connection: int, now_ms: int) -> None:

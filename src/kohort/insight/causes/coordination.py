@@ -172,8 +172,11 @@ def seen_converted(rebalance: SeenRebalance) -> Finding:
 
 
 def seen_failover(rebalance: SeenRebalance) -> Finding:
-    at_ms = rebalance.after.at_ms if rebalance.loaded is None else rebalance.loaded.at_ms
-    moved = Evidence("coordinator_moved", "the group's __consumer_offsets partition has a new leader epoch", at_ms)
+    at_ms = rebalance.failover_ms if rebalance.loaded is None else rebalance.loaded.at_ms
+    what = "the group's __consumer_offsets partition has a new leader epoch"
+    if rebalance.loaded is None and not rebalance.coordinator_moved:
+        what = "the watcher reached no broker until then"
+    moved = Evidence("coordinator_moved", what, rebalance.after.at_ms if at_ms is None else at_ms)
     unseen = Evidence("unknown", "which clients rejoined, and their reasons: a watcher sees no requests")
     clause = "the group's coordinator moved or restarted, and members did not find the coordinator in time"
     return Finding("COORDINATOR_FAILOVER", "medium", clause, (moved, unseen))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from kohort.coordinator.journal import Vitals
 from kohort.coordinator.journal_events import MemberDisconnected
 from kohort.insight.evidence import AUTO_COMMIT_MS, Beginning, CauseEntry, Evidence, Finding
-from kohort.insight.names import actor, count, limit, seconds
+from kohort.insight.names import actor, count, limit, name_of, seconds
 from kohort.insight.rebalances import closes_in_order, stopped_polling
 
 LEAVING: Final = (
@@ -35,7 +36,8 @@ LEAVING: Final = (
     CauseEntry(
         code="MAX_POLL_EXCEEDED",
         sentence="A member left because its application did not poll within max.poll.interval.ms.",
-        proof="the client's reason (KIP-800), or no commit progress despite heartbeats and an open connection",
+        proof="the client's reason (KIP-800), or no commit progress despite lag, heartbeats and an open connection; "
+        "the return of the same client confirms the cause",
         look_alikes=(
             ("MEMBER_LEFT", "the member had no lag, or closed its connection right after its leave"),
             ("JOIN_TIMEOUT", "the coordinator removed the member because it did not poll during a rebalance"),
@@ -55,8 +57,16 @@ def find_left(begin: Beginning, sent: Evidence) -> Finding:
     if begin.by is not None:
         clause = f"{begin.members_text} was removed by {actor(begin.by)}"
         return Finding("ADMIN_REMOVED", "proof", clause, (*evidence, begin.fact("removed_by", actor(begin.by))))
-    stopped = find_missed_poll(begin.member_text, begin.vitals, begin.reason, begin.at_ms, begin.disconnected)
+    stopped = find_missed_poll(
+        begin.member_text, begin.vitals, begin.reason, begin.at_ms, begin.disconnected, begin.assigned_ms
+    )
     if stopped is not None:
+        if begin.back is not None and stopped.confidence == "medium":
+            member, at_ms = begin.back
+            came = f"{name_of(member)} of the same client joined {seconds(at_ms - begin.at_ms)} later"
+            stopped = replace(
+                stopped, confidence="high", evidence=(*stopped.evidence, Evidence("came_back", came, at_ms))
+            )
         return Finding(stopped.cause, stopped.confidence, stopped.clause, (*evidence, *stopped.evidence))
     gone = begin.disconnected
     if gone is not None:
@@ -66,14 +76,20 @@ def find_left(begin: Beginning, sent: Evidence) -> Finding:
 
 
 def find_missed_poll(
-    member: str, vitals: Vitals | None, reason: str | None, left_at_ms: int, gone: MemberDisconnected | None
+    member: str,
+    vitals: Vitals | None,
+    reason: str | None,
+    left_at_ms: int,
+    gone: MemberDisconnected | None,
+    assigned_ms: int | None = None,
 ) -> Finding | None:
     """Return an exceeded ``max.poll.interval.ms`` as the cause of a leave, or None for an orderly leave.
 
     The leave reason of the client proves the missed poll. Without a leave reason, the member's commits can imply it: no
     commit progress within the poll interval, although records were available and the connection stayed open. Commits
-    imply nothing if the client disconnects right after its leave, or if its session timeout equals its poll interval
-    (aiokafka).
+    imply nothing if the client disconnects right after its leave. If both timeouts of the member are equal (aiokafka),
+    its poll interval is unknown, and only a member with lag can have missed a poll. ``assigned_ms``: time of the
+    member's last assignment, which counts if the member has never committed.
     """
     said = client_reports(vitals, left_at_ms)
     if stopped_polling(reason):
@@ -82,33 +98,59 @@ def find_missed_poll(
         )
     if vitals is None or closes_in_order(reason) or vitals.connection_closed_at_ms is not None:
         return None
-    idle_ms = idle_ms_of(vitals, left_at_ms)
-    tells_limit = vitals.rebalance_timeout_ms != vitals.session_timeout_ms
+    has_limit = vitals.rebalance_timeout_ms != vitals.session_timeout_ms
+    find_idle_ms = idle_ms_of if has_limit else _idle_ms_without_limit
+    idle_ms = find_idle_ms(vitals, left_at_ms, assigned_ms)
     closed_at_once = gone is not None and gone.after_ms <= DISCONNECT_MS
-    if idle_ms is None or vitals.lag == 0 or not tells_limit or closed_at_once:
+    if idle_ms is None or vitals.lag == 0 or closed_at_once:
         return None
+    poll_limit = f"its limit is {limit(vitals.rebalance_timeout_ms)} between polls"
+    if not has_limit:
+        poll_limit = "its limit between polls is unknown: the client reports one timeout for sessions and rebalances"
     waiting = f", while {count(vitals.lag, 'record')} waited" if vitals.lag else ""
     clause = (
         f"{member} left while its connection stayed open, after {seconds(idle_ms)} without commit progress{waiting}"
-        f" (its limit is {limit(vitals.rebalance_timeout_ms)} between polls)"
+        f" ({poll_limit})"
     )
     evidence = [
-        Evidence("last_commit_progress", f"{seconds(idle_ms)} before", vitals.last_progress_ms),
+        last_progress(vitals, f"{seconds(idle_ms)} before", assigned_ms),
         Evidence("longest_gap", f"{seconds(vitals.longest_gap_ms)} between two of its requests"),
     ]
     if vitals.lag is not None:
         evidence.append(Evidence("lag", f"{count(vitals.lag, 'record')} in its partitions"))
     evidence += said
-    return Finding("MAX_POLL_EXCEEDED", "high" if vitals.lag else "medium", clause, tuple(evidence))
+    is_sure = vitals.lag and has_limit and vitals.last_progress_ms is not None
+    return Finding("MAX_POLL_EXCEEDED", "high" if is_sure else "medium", clause, tuple(evidence))
 
 
-def idle_ms_of(vitals: Vitals, left_at_ms: int) -> int | None:
-    """Return the time from the last commit progress to the leave, in ms; None if clearly below the poll interval."""
+def last_progress(vitals: Vitals, when: str, assigned_ms: int | None) -> Evidence:
     if vitals.last_progress_ms is None:
+        return Evidence("never_committed", f"since its last assignment, {when}", assigned_ms)
+    return Evidence("last_commit_progress", when, vitals.last_progress_ms)
+
+
+def _idle_ms_without_limit(vitals: Vitals, left_at_ms: int, assigned_ms: int | None) -> int | None:
+    since_ms = assigned_ms if vitals.last_progress_ms is None else vitals.last_progress_ms
+    if since_ms is None or not vitals.lag:
         return None
-    idle_ms = left_at_ms - vitals.last_progress_ms
+    return left_at_ms - since_ms if left_at_ms - since_ms >= AUTO_COMMIT_MS else None
+
+
+def idle_ms_of(vitals: Vitals, left_at_ms: int, assigned_ms: int | None = None) -> int | None:
+    """Return the time from the last commit progress to the leave, in ms; None if clearly below the poll interval.
+
+    For a member with lag that has never committed, the time begins with its last assignment, and is about one poll
+    interval: such a member may also store its offsets elsewhere.
+    """
     after_poll_ms = min(AUTO_COMMIT_MS, vitals.rebalance_timeout_ms // 4)
-    return idle_ms if idle_ms >= vitals.rebalance_timeout_ms - after_poll_ms else None
+    least_ms = vitals.rebalance_timeout_ms - after_poll_ms
+    if vitals.last_progress_ms is not None:
+        idle_ms = left_at_ms - vitals.last_progress_ms
+        return idle_ms if idle_ms >= least_ms else None
+    if assigned_ms is None or not vitals.lag:
+        return None
+    idle_ms = left_at_ms - assigned_ms
+    return idle_ms if least_ms <= idle_ms <= vitals.rebalance_timeout_ms + 2 * AUTO_COMMIT_MS else None
 
 
 def client_reports(vitals: Vitals | None, at_ms: int) -> tuple[Evidence, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kohort.coordinator.journal import ClientIdentity, Vitals
-from kohort.insight.causes.leaving import client_reports, idle_ms_of
+from kohort.insight.causes.leaving import client_reports, idle_ms_of, last_progress
 from kohort.insight.epochs import EpochRebalance
 from kohort.insight.evidence import AUTO_COMMIT_MS, Beginning, CauseEntry, Confidence, Evidence, Finding
 from kohort.insight.names import count, limit, name_and_place, name_of, seconds
@@ -119,7 +119,7 @@ def find_expiry(
         *client_reports(vitals, expired_at_ms),
     ]
     confidence: Confidence = "high"
-    missed_poll = _find_silent_missed_poll(member, vitals, expired_at_ms, evidence)
+    missed_poll = _find_silent_missed_poll(member, vitals, expired_at_ms, evidence, after.last_assigned_ms(member))
     if missed_poll is not None:
         return missed_poll
     if vitals.stalled_ms:
@@ -161,7 +161,11 @@ def find_expiry(
 
 
 def _find_silent_missed_poll(
-    member: ClientIdentity, vitals: Vitals, expired_at_ms: int, evidence: Iterable[Evidence]
+    member: ClientIdentity,
+    vitals: Vitals,
+    expired_at_ms: int,
+    evidence: Iterable[Evidence],
+    assigned_ms: int | None,
 ) -> Finding | None:
     """Return an exceeded ``max.poll.interval.ms`` as the cause of an expired session, or None.
 
@@ -169,7 +173,7 @@ def _find_silent_missed_poll(
     application revoked its partitions. A static member of Java's client remains in the group. Such a member made its
     last commit progress about one poll interval before its last heartbeat.
     """
-    idle_ms, limit_ms = idle_ms_of(vitals, vitals.last_seen_ms), vitals.rebalance_timeout_ms
+    idle_ms, limit_ms = idle_ms_of(vitals, vitals.last_seen_ms, assigned_ms), vitals.rebalance_timeout_ms
     if idle_ms is None or vitals.lag == 0 or vitals.connection_closed_at_ms is not None or vitals.stalled_ms:
         return None
     if limit_ms == vitals.session_timeout_ms or idle_ms > limit_ms + AUTO_COMMIT_MS + vitals.longest_gap_ms:
@@ -182,12 +186,13 @@ def _find_silent_missed_poll(
     )
     facts = [
         *evidence,
-        Evidence("last_commit_progress", f"{seconds(idle_ms)} before its last request", vitals.last_progress_ms),
+        last_progress(vitals, f"{seconds(idle_ms)} before its last request", assigned_ms),
         Evidence("max_poll_interval", limit(limit_ms)),
     ]
     if vitals.lag is not None:
         facts.append(Evidence("lag", f"{count(vitals.lag, 'record')} in its partitions"))
-    return Finding("MAX_POLL_EXCEEDED", "high" if vitals.lag else "medium", clause, tuple(facts))
+    is_sure = vitals.lag and vitals.last_progress_ms is not None
+    return Finding("MAX_POLL_EXCEEDED", "high" if is_sure else "medium", clause, tuple(facts))
 
 
 def _is_broker_stall(vitals: Vitals, silent_ms: int) -> bool:

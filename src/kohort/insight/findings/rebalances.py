@@ -121,6 +121,7 @@ def consumer_finding(rebalance: EpochRebalance) -> RebalanceFinding:
         generation=rebalance.epoch,
         target_epoch=None if rebalance.target is None else rebalance.target.epoch,
         trigger=_maybe(rebalance.raises[0].cause.member),
+        also=explanation.also,
         blocker=None
         if slow is None
         else BlockerFinding(

@@ -252,6 +252,7 @@ class ConsumerGroupRecords:
             last_progress_ms=progress_ms,
             session_timeout_ms=self.session_timeouts.get(watched.group),
             rebalance_timeout_ms=member.rebalance_timeout_ms if member.rebalance_timeout_ms >= 0 else None,
+            failover_ms=watched.failover_ms,
         )
 
     def _epoch(self, watched: WatchedGroup, group: WatchedConsumerGroup, record: EpochWritten, at_ms: int) -> Entries:

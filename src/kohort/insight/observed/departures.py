@@ -7,13 +7,14 @@ This excludes some causes; a cause is certain only if all others are excluded. A
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kohort.coordinator.journal import ClientIdentity, EpochRaised, SignsOfLife
 from kohort.insight.epochs import EpochRebalance
 from kohort.insight.evidence import AUTO_COMMIT_MS, CauseEntry, Confidence, Evidence, Finding
 from kohort.insight.names import count, limit, name_and_place, name_of, seconds
+from kohort.insight.rebalances import FAILOVER_MS
 
 DEPARTURES: Final = (
     CauseEntry(
@@ -39,6 +40,15 @@ REMOVALS: Final = (
     "REVOCATION_TIMEOUT",
 )
 """Causes of removals after which a client that still runs rejoins as a new member."""
+LOST_IN_FAILOVER: Final = (
+    "MEMBER_DEPARTED",
+    "SESSION_TIMEOUT",
+    "STATIC_EXPIRED",
+    "MAX_POLL_EXCEEDED",
+    "JOIN_TIMEOUT",
+    "REVOCATION_TIMEOUT",
+)
+"""Causes of departures that a failover of the coordinator explains if the member sent no request since."""
 CLOCK_MS: Final = 250
 """Largest assumed error of a time that was measured on another machine's clock, in ms."""
 REJOIN_MS: Final = 3_000
@@ -74,6 +84,22 @@ class Departure:
         return max(self.signs.since_ms, self.signs.last_commit_ms or self.signs.since_ms)
 
     @property
+    def was_replaced(self) -> bool:
+        """True if the client joined again while the departed member still belonged to the group.
+
+        A member that leaves in order leaves before its client joins again.
+        """
+        return self.was_waited_for and self.back is not None and not self.back_after_ms and not self.alike
+
+    @property
+    def is_after_failover(self) -> bool:
+        """True if the member sent no request since a recent failover or outage of the coordinator."""
+        at_ms = self.signs.failover_ms
+        if at_ms is None or self.sign_ms >= at_ms:
+            return False
+        return self.out_by_ms - FAILOVER_MS <= at_ms <= self.out_by_ms
+
+    @property
     def silent_ms(self) -> int:
         """Upper bound of the time from the last commit or join of a departed member to its departure, in ms."""
         return max(0, self.out_by_ms - self.sign_ms)
@@ -87,7 +113,8 @@ class Departure:
 def find_departure(departure: Departure) -> Finding:
     """Return the likeliest cause of a member's departure from a watched group.
 
-    Causes that contradict the member's commits or timeouts are excluded first.
+    Causes that contradict the member's commits or timeouts are excluded first. If two causes remain, the finding names
+    both, with low confidence.
     """
     session_ms, poll_ms = departure.signs.session_timeout_ms, departure.signs.rebalance_timeout_ms
     if departure.revoking_since_ms is not None and poll_ms is not None:
@@ -96,16 +123,31 @@ def find_departure(departure: Departure) -> Finding:
             return _not_revoked(departure, waited_ms, poll_ms)
     if departure.was_waited_for and poll_ms is not None and _may_have_lasted(departure.round_ms, poll_ms):
         return _not_rejoined(departure, poll_ms)
-    if session_ms is not None and _cannot_have_expired(departure, session_ms):
-        return (
-            _removed(departure, session_ms)
-            if departure.member.instance_id is not None
-            else _left(departure, session_ms, poll_ms)
-        )
+    stopped = None
     if poll_ms is not None and _matches_missed_poll(departure, poll_ms):
-        return _stopped_polling(departure, poll_ms)
-    if session_ms is not None and _matches_expiry(departure, session_ms):
-        return _expired(departure, session_ms)
+        stopped = _stopped_polling(departure, poll_ms)
+    if session_ms is not None and _cannot_have_expired(departure, session_ms):
+        if departure.member.instance_id is not None:
+            return _removed(departure, session_ms)
+        left = _left(departure, session_ms, poll_ms)
+        return left if stopped is None else _either(stopped, left, "or its process restarted")
+    if session_ms is None or not _matches_expiry(departure, session_ms):
+        return stopped or _unknown(departure)
+    expired = _expired(departure, session_ms)
+    if stopped is None or poll_ms is None:
+        return expired
+    silent_ms = departure.silent_ms
+    if abs(silent_ms - poll_ms) < abs(silent_ms - session_ms):
+        return _either(stopped, expired, f"or its session expired (session timeout {limit(session_ms)})")
+    return _either(expired, stopped, f"or it did not poll within max.poll.interval.ms ({limit(poll_ms)})")
+
+
+def _either(likelier: Finding, other: Finding, text: str) -> Finding:
+    facts = tuple(dict.fromkeys((*likelier.evidence, *other.evidence)))
+    return Finding(likelier.cause, "low", f"{likelier.clause}, {text}", facts, (other.cause,))
+
+
+def _unknown(departure: Departure) -> Finding:
     clause = f"member {departure.name} left, or its session expired (indistinguishable for a watcher)"
     return Finding("MEMBER_DEPARTED", "low", clause, _facts(departure))
 
@@ -116,14 +158,18 @@ def _may_have_lasted(round_ms: tuple[int | None, int | None], timeout_ms: int) -
 
 
 def _matches_missed_poll(departure: Departure, poll_ms: int) -> bool:
+    """Return True if the silence of a member that returned is about one poll interval.
+
+    A static member does not leave after a missed poll, but stops its heartbeats: its session expires later.
+    """
+    session_ms = departure.signs.session_timeout_ms
     # aiokafka uses one timeout for sessions and polls: the member may have missed heartbeats or a poll
-    if (
-        departure.back is None
-        or poll_ms <= (departure.signs.session_timeout_ms or 0)
-        or departure.signs.last_commit_ms is None
-    ):
+    if departure.back is None or poll_ms == session_ms or departure.signs.last_commit_ms is None:
         return False
-    return poll_ms - min(AUTO_COMMIT_MS, poll_ms // 4) <= departure.silent_ms <= poll_ms + AUTO_COMMIT_MS + REJOIN_MS
+    if departure.member.instance_id is not None and session_ms is None:
+        return False
+    silent_ms = departure.silent_ms - (session_ms or 0 if departure.member.instance_id is not None else 0)
+    return poll_ms - min(AUTO_COMMIT_MS, poll_ms // 4) <= silent_ms <= poll_ms + AUTO_COMMIT_MS + REJOIN_MS
 
 
 def _cannot_have_expired(departure: Departure, session_ms: int) -> bool:
@@ -138,6 +184,8 @@ def _cannot_have_expired(departure: Departure, session_ms: int) -> bool:
 
 
 def _matches_expiry(departure: Departure, session_ms: int) -> bool:
+    if departure.was_replaced:
+        return True
     if departure.signs.last_commit_ms is None and departure.member.instance_id is None:
         return False
     if departure.silent_ms < session_ms - min(CLOCK_MS, session_ms // 10) and not departure.is_consumer:
@@ -180,13 +228,16 @@ def _session_fact(kind: str, departure: Departure, session_ms: int) -> Evidence:
 
 
 def _expired(departure: Departure, session_ms: int) -> Finding:
-    seen = departure.signs.last_commit_ms is not None
+    seen = departure.signs.last_commit_ms is not None or departure.was_replaced
     unseen = Evidence("unknown", "possibly a leave at the same time: a watcher sees no requests")
+    if departure.was_replaced and departure.back is not None:
+        unseen = Evidence("replaced", f"{name_of(departure.back)} of the same client joined before the departure")
     fits = _session_fact("fits_session_timeout", departure, session_ms)
+    last = "sign of life" if departure.signs.last_commit_ms is None else "commit"
     cause = "SESSION_TIMEOUT" if departure.member.instance_id is None else "STATIC_EXPIRED"
     clause = (
         f"member {departure.name} was silent and probably expired "
-        f"(session timeout {limit(session_ms)}, last {'commit' if seen else 'sign of life'} "
+        f"(session timeout {limit(session_ms)}, last {last} "
         f"{seconds(departure.silent_ms)} before its departure)"
     )
     return Finding(cause, "medium" if seen else "low", clause, (*_facts(departure), fits, unseen))
@@ -270,8 +321,18 @@ def find_raised_departure(rebalance: EpochRebalance, raised: EpochRaised) -> Fin
         revoking_since_ms=rebalance.revoking_since_ms if first else None,
     )
     found = find_departure(departure)
-    if not cause.others:
-        return found
-    return Finding(
-        found.cause, found.confidence, f"{found.clause}, with {count(len(cause.others), 'other')}", found.evidence
+    if cause.others:
+        found = replace(found, clause=f"{found.clause}, with {count(len(cause.others), 'other')}")
+    if departure.is_after_failover and found.cause in LOST_IN_FAILOVER:
+        return _lost_in_failover(departure, found)
+    return found
+
+
+def _lost_in_failover(departure: Departure, found: Finding) -> Finding:
+    at_ms = departure.signs.failover_ms or departure.out_by_ms
+    ago = seconds(departure.out_by_ms - at_ms)
+    fact = Evidence("coordinator_moved", "the coordinator restarted, moved, or was unreachable until then", at_ms)
+    clause = (
+        f"the group's coordinator moved or restarted {ago} before, and a member did not return in time: {found.clause}"
     )
+    return Finding("COORDINATOR_FAILOVER", "medium", clause, (fact, *found.evidence), (found.cause, *found.also))

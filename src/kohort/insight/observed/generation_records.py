@@ -259,6 +259,7 @@ def _signs(group: WatchedGroup, before: journal.GenerationSeen, member: journal.
         last_progress_ms=last_progress_ms,
         session_timeout_ms=member.session_timeout_ms,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
+        failover_ms=group.failover_ms,
     )
 
 

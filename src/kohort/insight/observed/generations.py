@@ -79,14 +79,25 @@ class SeenRebalance:
         return self.before is not None and -1 < self.before.leader_epoch < self.after.leader_epoch
 
     @property
+    def failover_ms(self) -> int | None:
+        """Time in ms of a failover or outage that the watcher saw after generation ``before``; None if not recent."""
+        times = (sign.failover_ms for sign in self.after.signs if sign.failover_ms is not None)
+        at_ms = next(times, None)
+        if at_ms is None or self.before is None:
+            return None
+        return at_ms if max(self.before.at_ms, self.after.at_ms - FAILOVER_MS) <= at_ms <= self.after.at_ms else None
+
+    @property
     def is_after_failover(self) -> bool:
         """True if a recent coordinator failover may explain the rebalance.
 
-        If the journal has an entry of the failover, no departed member sent a request after it. If the journal has no
-        such entry, the leader epoch of the records increased, and a member committed recently.
+        If the time of the failover is known, no departed member sent a request after it. Otherwise, the leader epoch of
+        the records increased, and a member committed recently.
         """
         if self.loaded is not None:
-            return all(one.sign_ms <= self.loaded.at_ms for one in self.departed)
+            return all(one.sign_ms < self.loaded.at_ms for one in self.departed)
+        if self.failover_ms is not None:
+            return all(one.sign_ms < self.failover_ms for one in self.departed)
         since_ms = self.after.at_ms - FAILOVER_MS
         commits = [sign.last_commit_ms for sign in self.after.signs if sign.last_commit_ms is not None]
         return self.coordinator_moved and not self.had_failover and any(at_ms >= since_ms for at_ms in commits)

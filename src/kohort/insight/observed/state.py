@@ -94,6 +94,8 @@ class WatchedGroup(msgspec.Struct):
     """Last commits, as ``{topic: {partition number: commit}}``; saved separately because they change often."""
     leader_epoch: int = -1
     """Leader epoch of the group's last record; a higher one shows a new or restarted coordinator."""
+    failover_ms: int | None = None
+    """Time in ms of the group's first record from a new or restarted coordinator; None before any failover."""
 
     @property
     def is_blank(self) -> bool:

@@ -61,6 +61,7 @@ class ObservedGroups:
         self._polls = RecentPolls()
         self._classic = GenerationRecords(self._polls)
         self._consumer = ConsumerGroupRecords()
+        self._outage_ms: int | None = None
         self.unread = 0
         self.left_out = 0
         """Number of records ignored because the maximum number of groups or partitions was reached."""
@@ -92,6 +93,10 @@ class ObservedGroups:
         if group in self._consumer.session_timeouts or len(self._consumer.session_timeouts) < self._limits.groups:
             self._consumer.session_timeouts[group] = timeout_ms
 
+    def note_outage(self, until_ms: int) -> None:
+        """Note that the watcher reached no broker until ``until_ms``: members could not send heartbeats, either."""
+        self._outage_ms = until_ms
+
     def take(
         self, key: bytes | None, value: bytes | None, at_ms: int, leader_epoch: int = -1, late_ms: int | None = None
     ) -> list[JournalEntry]:
@@ -116,10 +121,7 @@ class ObservedGroups:
                 return []
             group = self._groups[record.group_id] = WatchedGroup(record.group_id)
             self._dirty.add(record.group_id)
-        moved = -1 < group.leader_epoch < leader_epoch
-        if group.leader_epoch < leader_epoch:
-            group.leader_epoch = leader_epoch
-            self._dirty.add(record.group_id)
+        moved = self._follow_coordinator(group, leader_epoch, at_ms)
         if isinstance(record, OffsetCommitted):
             self._commit(group, record, at_ms)
             if group.is_blank:
@@ -133,6 +135,19 @@ class ObservedGroups:
         if group.is_blank:
             self._forget(group)
         return entries
+
+    def _follow_coordinator(self, group: WatchedGroup, leader_epoch: int, at_ms: int) -> bool:
+        """Note leader epoch and last failover of a group; return True if a new coordinator wrote the record."""
+        moved = -1 < group.leader_epoch < leader_epoch
+        if moved:
+            group.failover_ms = at_ms
+        elif self._outage_ms is not None and (group.failover_ms or 0) < self._outage_ms <= at_ms:
+            group.failover_ms = self._outage_ms
+            self._dirty.add(group.group)
+        if group.leader_epoch < leader_epoch:
+            group.leader_epoch = leader_epoch
+            self._dirty.add(group.group)
+        return moved
 
     def _forget(self, group: WatchedGroup) -> None:
         del self._groups[group.group]
