@@ -79,7 +79,7 @@ def test_repeated_log_message_is_written_after_a_minute(told):
     assert told.lines() == [("WARNING", "third")]
 
 
-def test_log_has_hundred_lines_and_a_count_for_messages_about_thousand_hosts(told):
+def test_log_of_messages_about_thousand_hosts_has_hundred_lines_and_a_count(told):
     for i in range(1_000):
         told.write([warning("malformed", "malformed").about(f"10.0.{i // 256}.{i % 256}")], NOW)
     assert len(told.lines()) == KINDS_MAX + 1

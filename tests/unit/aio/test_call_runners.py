@@ -15,7 +15,7 @@ def both(make_call, answer):
     yield lambda: asyncio.run(run_call_async(make_call(), later))
 
 
-def test_client_call_gets_result_of_each_wait_and_returns_a_value():
+def test_client_call_gets_result_of_each_wait():
     def call():
         first = yield Wait(lambda: 1, 10)
         second = yield Wait(lambda: 2, 20)

@@ -218,7 +218,7 @@ def test_error_for_uncreatable_data_folder_names_folder(tmp_path):
         FileStorage(tmp_path / "file" / "data")
 
 
-def test_log_survives_clean_stops_and_crashes(storage):
+def test_log_keeps_its_records_after_clean_stops_and_crashes(storage):
     stage = LogStage(storage)
     names = stage.fill(40)
     assert stage.restart() == []
@@ -307,7 +307,7 @@ def test_open_file_is_readable_after_it_was_renamed(storage):
         storage.rename("a/z", "a/x")
 
 
-def test_name_of_file_deleted_in_background_is_free_immediately(tmp_path):
+def test_file_name_can_be_reused_while_old_file_is_deleted_in_background(tmp_path):
     with FileStorage(tmp_path / "data") as storage:
         storage.make_folder("a")
         storage.make_folder("b")
@@ -343,7 +343,7 @@ def test_log_in_files_is_compacted_in_background(tmp_path):
         stage.topics.close()
 
 
-def test_lent_file_buffer_has_the_same_bytes_as_a_read(storage):
+def test_buffer_lent_by_file_has_the_same_bytes_as_a_read(storage):
     file = storage.open("file")
     file.append([bytes(range(250)) * 2000])
 

@@ -49,7 +49,7 @@ def test_clock_change_is_not_reported_as_event_loop_stall(clock):
     on_loop(story, clock)
 
 
-def test_delays_of_event_loop_have_recent_and_overall_maximum(clock):
+def test_delays_of_event_loop_have_a_recent_and_a_total_maximum(clock):
     counted = LoopDelay()
 
     def story(detector):

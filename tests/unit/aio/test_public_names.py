@@ -28,7 +28,7 @@ ADMIN_CALLS = [name for name, call in vars(kohort.AsyncAdmin).items()
 
 
 @pytest.mark.parametrize("name", ADMIN_CALLS)
-def test_each_async_admin_method_has_a_blocking_twin_with_the_same_signature(name):
+def test_each_async_admin_method_has_a_blocking_method_with_the_same_signature(name):
     blocking = getattr(kohort.Admin, name)
     assert not inspect.iscoroutinefunction(blocking)
     assert inspect.signature(blocking) == inspect.signature(getattr(kohort.AsyncAdmin, name))

@@ -48,7 +48,7 @@ def test_system_clock_ignores_wall_clock_changes_but_reports_them(machine, jump_
     assert clock.now_ms() + clock.ahead_ms() == wall_ms()
 
 
-def test_system_clock_reports_no_reverted_wall_clock_change(machine):
+def test_system_clock_does_not_report_wall_clock_change_that_was_reverted(machine):
     clock = SystemClock()
     machine.wall_ms += 7_200_000
     assert clock.ahead_ms() == 7_200_000

@@ -46,7 +46,7 @@ class Listener:
             raise self.error
 
 
-def test_commit_is_persisted_when_it_returns():
+def test_commit_call_returns_after_commit_is_persisted():
     tested = ConsumerUnderTest(ConsumerStage())
     tested.run(tested.calls.commit())
     assert tested.committed() == 3

@@ -149,7 +149,7 @@ def test_describe_configs_returns_value_and_source_of_each_option(world):
         world.run(admin_topics.describe_configs(world.metadata, [ConfigResource("tpoic", "orders")]))
 
 
-def test_committed_offsets_of_group_are_altered_listed_and_deleted_with_group(world):
+def test_committed_offsets_are_altered_and_listed_and_are_deleted_with_their_group(world):
     world.create("orders", 2)
     first, second = TopicPartition("orders", 0), TopicPartition("orders", 1)
     wanted = {first: OffsetAndMetadata(5, "moved"), second: OffsetAndMetadata(7)}
@@ -172,7 +172,7 @@ def test_committed_offsets_of_group_are_altered_listed_and_deleted_with_group(wo
     assert world.run(admin_groups.list_groups(world.metadata, states=(), types=())) == []
 
 
-def test_member_removal_sends_member_list_and_in_old_versions_one_member_id(world):
+def test_remove_group_members_request_has_member_list_or_in_old_versions_one_member_id(world):
     world.run(admin_groups.alter_group_offsets(world.metadata, "g", {TopicPartition("t", 0): OffsetAndMetadata(1)}))
     removed = world.run(admin_groups.remove_group_members(world.metadata, "g", ["m-1"], ["one"], ""))
     assert {name: error.code for name, error in removed.errors.items()} == dict.fromkeys(
@@ -200,7 +200,7 @@ def _asked(operation, world):
     return operation.send([answer])
 
 
-def test_list_offsets_accepts_names_of_offsets_and_timestamps(world):
+def test_list_offsets_accepts_earliest_latest_and_timestamps(world):
     world.create("orders", 2)
     start = world.clock.now_ms() - 10_000
     world.produce("orders", 0, [b"a", b"b", b"c"], [start, start + 1000, start + 2000])

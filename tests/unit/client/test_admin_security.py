@@ -120,7 +120,7 @@ def test_acl_binding_accepts_all_spellings_of_kafka_names():
         ("pattern_type", "match", "pattern_type='match' is allowed in filters only"),
     ],
 )
-def test_acl_binding_rejects_unknown_names_and_filter_only_names(field, value, words):
+def test_acl_binding_rejects_unknown_names_and_names_allowed_only_in_filters(field, value, words):
     good = {"resource_type": "topic", "resource_name": "t", "principal": "User:a", "operation": "read"}
     with pytest.raises(UsageError) as refused:
         AclBinding(**{**good, field: value})
@@ -156,7 +156,7 @@ def test_describe_acls_returns_matching_acls_sorted(world):
     ]
 
 
-def test_acl_call_to_broker_without_authorizer_raises_error_with_broker_message(world):
+def test_acl_call_to_broker_without_authorizer_raises_error_of_broker(world):
     world.broker.on(
         DescribeAclsRequest,
         lambda *_: DescribeAclsResponse(error_code=54, error_message="No Authorizer is configured on the broker"),

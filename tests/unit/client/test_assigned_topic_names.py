@@ -35,7 +35,7 @@ def test_owned_topic_that_is_missing_in_metadata_keeps_its_name(stage: ScriptedC
     assert user.told == [("assigned", "t-0 u-0"), ("assigned", "t-1")], "no partition was revoked"
 
 
-def test_assigned_topic_keeps_name_until_next_poll(stage: ScriptedCoordinator):
+def test_assigned_topic_keeps_its_name_if_metadata_lose_topic_before_next_poll(stage: ScriptedCoordinator):
     user = stage.member(["t", "u"], **FRESH)
     stage.until(lambda: user.owned == "t-0" and user.membership.is_stable)
     stage.assign("t-0 u-0")
@@ -64,7 +64,7 @@ def test_revoked_topic_name_is_dropped(stage: ScriptedCoordinator):
     stage.until(lambda: user.owned == "t-0 u-0")
 
 
-def test_topics_of_subscription_pattern_are_tracked_while_assigned(stage: ScriptedCoordinator):
+def test_metadata_of_topics_that_match_pattern_are_tracked_while_topics_are_assigned(stage: ScriptedCoordinator):
     stage.assign("u-0")
     user = stage.user(group_id="g", group_protocol="consumer", **FRESH)
     user.machine.subscribe(SubscriptionPattern("."))

@@ -14,7 +14,7 @@ PATIENCE_MS = 100
 
 def begun(stage: ConsumerStage, **options: object) -> tuple[User, Claims]:
     user = stage.user("t", group_id="g", enable_auto_commit=False, **options)
-    user.alive = False  # the stage must not poll: the loop below does
+    user.alive = False  # only the loop below polls
     while not is_stable(user):
         user.machine.enter_poll(stage.now_ms)
         while user.machine.advance(stage.now_ms) is not None:

@@ -125,7 +125,7 @@ def test_poll_may_last_longer_than_max_poll_interval(stage: ScriptedGroup):
     assert stage.sent(LeaveGroupRequest) == []
 
 
-def test_answered_heartbeats_cause_no_coordinator_lookup(stage: ScriptedGroup):
+def test_successful_heartbeats_cause_no_coordinator_lookup(stage: ScriptedGroup):
     member(stage, session_timeout_ms=6_000, heartbeat_interval_ms=2_000, max_poll_interval_ms=60_000)
     known = len(stage.sent(FindCoordinatorRequest))
 
@@ -138,7 +138,7 @@ def test_answered_heartbeats_cause_no_coordinator_lookup(stage: ScriptedGroup):
 # Heartbeats and back-off during a rebalance
 
 
-def test_heartbeat_error_rebalance_in_progress_before_assignment_causes_no_rejoin(stage: ScriptedGroup):
+def test_rebalance_in_progress_error_before_assignment_causes_no_rejoin(stage: ScriptedGroup):
     user = leading_without_metadata(stage, heartbeat_interval_ms=3_000)
     stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
 
@@ -207,7 +207,7 @@ def test_start_and_end_of_join_group_outage_are_logged(stage: ScriptedGroup):
 # LeaveGroup
 
 
-def test_leave_group_uses_coordinator_connection(stage: ScriptedGroup):
+def test_leave_group_request_is_sent_on_coordinator_connection(stage: ScriptedGroup):
     user = member(stage)
 
     stage.settled(user.leave())
@@ -215,7 +215,7 @@ def test_leave_group_uses_coordinator_connection(stage: ScriptedGroup):
     assert connections(stage, LeaveGroupRequest) == connections(stage, SyncGroupRequest)
 
 
-def test_leave_group_does_not_wait_for_join_group_in_flight(stage: ScriptedGroup):
+def test_leave_group_request_does_not_wait_for_join_group_request_in_flight(stage: ScriptedGroup):
     user = member(stage)
     stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
     stage.then(JoinGroupRequest, SILENCE)
@@ -226,7 +226,7 @@ def test_leave_group_does_not_wait_for_join_group_in_flight(stage: ScriptedGroup
     assert connections(stage, LeaveGroupRequest).isdisjoint(connections(stage, JoinGroupRequest))
 
 
-def test_leave_group_without_connection_completes_at_once(stage: ScriptedGroup):
+def test_classic_member_without_coordinator_leaves_at_once(stage: ScriptedGroup):
     user = member(stage)
     promise = user.leave()
     user.machine.group.lookup.mark_unknown()
@@ -238,7 +238,7 @@ def test_leave_group_without_connection_completes_at_once(stage: ScriptedGroup):
 
 
 @pytest.mark.parametrize("answer", [E.UNKNOWN_MEMBER_ID, HANG_UP])
-def test_leave_group_completes_with_any_response(stage: ScriptedGroup, answer: object):
+def test_classic_member_leaves_after_any_leave_group_response(stage: ScriptedGroup, answer: object):
     user = member(stage)
     stage.then(LeaveGroupRequest, answer)
 

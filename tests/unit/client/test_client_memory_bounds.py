@@ -32,7 +32,7 @@ class Asker:
         self.failures.append(error)
 
 
-def test_recorded_outages_drop_oldest_above_limit():
+def test_oldest_recorded_outage_is_dropped_above_limit():
     outages = Outages(Notes())
 
     for number in range(2 * MAX_OUTAGES):
@@ -43,7 +43,7 @@ def test_recorded_outages_drop_oldest_above_limit():
 
 
 @pytest.mark.heavy
-def test_nodes_missing_in_metadata_are_dropped_when_next_node_is_learned():
+def test_nodes_missing_in_metadata_are_dropped_when_another_node_is_added():
     clock, asker, rng = ManualClock(), Asker(), random.Random(1)
     config = AdminConfig(bootstrap_servers=["nobody:9092"])
     metadata = Metadata(config, rng)

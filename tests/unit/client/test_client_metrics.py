@@ -17,7 +17,7 @@ def metrics_of(stage: ConsumerStage, user: User) -> Any:
     return consumer_metrics(user.machine, stage.now_ms)
 
 
-def test_consumer_metrics_count_records_and_lag():
+def test_consumer_metrics_include_record_counts_and_lag():
     stage = ConsumerStage()
     stage.topic("t", 2)
     stage.produce("t", 0, b"a", b"b", b"c")

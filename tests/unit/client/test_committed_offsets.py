@@ -63,7 +63,9 @@ def test_offset_fetch_is_repeated_at_once_after_member_epoch_change(stage: Scrip
 
 
 @pytest.mark.parametrize(("answer", "lookups"), [(E.NOT_COORDINATOR, 2), (HANG_UP, 2), (E.UNSTABLE_OFFSET_COMMIT, 1)])
-def test_offset_fetch_looks_up_moved_coordinator(stage: ScriptedCoordinator, answer: object, lookups: int):
+def test_offset_fetch_error_of_moved_coordinator_causes_coordinator_lookup(
+    stage: ScriptedCoordinator, answer: object, lookups: int
+):
     stage.then(OffsetFetchRequest, answer)
     user = stage.member()
 
@@ -107,7 +109,7 @@ def test_offset_fetch_without_coordinator_fails_at_deadline(stage: ScriptedCoord
     assert stage.now_ms == deadline_ms
 
 
-def test_permanent_offset_fetch_error_is_raised_and_retried_after_back_off(stage: ScriptedCoordinator):
+def test_permanent_offset_fetch_error_is_raised_and_next_request_waits_for_back_off(stage: ScriptedCoordinator):
     user = stage.member(**SLOW)
     stage.then(OffsetFetchRequest, E.GROUP_AUTHORIZATION_FAILED)
     with pytest.raises(ApiError, match="the committed offsets of group 'g'"):

@@ -222,7 +222,7 @@ def test_max_poll_interval_excludes_time_inside_poll():
     assert user.membership.state.name == "STABLE"
 
 
-def test_added_partitions_make_group_leader_rebalance():
+def test_group_leader_starts_rebalance_when_topic_gets_more_partitions():
     stage = ConsumerStage()
     stage.topic("t", 1)
     user = stage.user("t", group_id="g", metadata_max_age_ms=5000)
@@ -395,7 +395,7 @@ def test_membership_lost_by_late_poll_is_logged():
     assert [kind for kind, _ in user.told] == ["assigned", "lost", "assigned"]
 
 
-def test_stable_consumer_creates_no_work_for_engine():
+def test_consumer_with_stable_assignment_creates_no_work_for_request_engine():
     stage = ConsumerStage()
     stage.topic("t", 2)
     stage.produce("t", 0, b"a")

@@ -57,7 +57,7 @@ def test_rebalance_revokes_only_moved_partitions(stage: ConsumerStage):
     assert second.told == [("assigned", ""), ("assigned", moved)]
 
 
-def test_records_are_committed_before_revocation_and_not_read_twice(stage: ConsumerStage):
+def test_offsets_are_committed_before_revocation_so_no_record_is_read_twice(stage: ConsumerStage):
     for n in range(6):
         stage.produce("t", n, b"%d" % n)
     first = member(stage, auto_commit_interval_ms=3_600_000)
@@ -72,7 +72,7 @@ def test_records_are_committed_before_revocation_and_not_read_twice(stage: Consu
     assert len(first.records) + len(second.records) == 7
 
 
-def test_members_of_both_protocols_share_one_group_until_classic_members_leave(stage: ConsumerStage):
+def test_members_of_classic_and_consumer_protocol_share_one_group(stage: ConsumerStage):
     classic = member(stage, "classic", partition_assignment_strategy="cooperative-sticky")
     stage.until(lambda: shared(stage, 6))
     modern = member(stage)

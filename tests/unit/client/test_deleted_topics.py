@@ -51,7 +51,7 @@ def warnings(user: User, containing: str) -> list[str]:
 
 @pytest.mark.parametrize("topics", [BOTH, ["a-x", "a-y"]], ids=["pattern", "list"])
 @pytest.mark.parametrize("options", MEMBERS)
-def test_member_reads_other_topics_within_two_seconds_of_topic_deletion(
+def test_member_reads_new_records_of_other_topics_within_two_seconds_after_topic_deletion(
     stage: ConsumerStage, options: dict[str, Any], topics: Any
 ):
     user = member(stage, topics, **options)
@@ -142,7 +142,7 @@ def commits(stage: ScriptedGroup) -> int:
 
 
 @pytest.mark.parametrize("code", [E.UNKNOWN_TOPIC_OR_PARTITION, E.UNKNOWN_TOPIC_ID])
-def test_commit_of_unknown_topic_is_retried_while_metadata_have_the_topic(code: ErrorCode):
+def test_commit_of_topic_unknown_to_coordinator_is_retried_while_metadata_have_the_topic(code: ErrorCode):
     stage, user = scripted_member()
     refreshes = len(stage.sent(MetadataRequest))
     stage.then(OffsetCommitRequest, code, code, code)

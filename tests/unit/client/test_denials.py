@@ -78,13 +78,13 @@ def test_authorization_error_names_command_that_adds_acl(cls, options, code, nam
     assert told(cls, code, name, **options) == f"{code.name}: text; {words % ACLS}"
 
 
-def test_error_with_unknown_missing_acl_suggests_no_command():
+def test_authorization_error_suggests_no_command_if_missing_acl_is_unknown():
     assert told(ConsumerConfig, ErrorCode.INVALID_REQUEST, "t") == "INVALID_REQUEST: text"
     assert told(AdminConfig, TOPIC, "t", **BOB) == "TOPIC_AUTHORIZATION_FAILED: text"
     assert told(ConsumerConfig, GROUP, **BOB) == "GROUP_AUTHORIZATION_FAILED: text"
 
 
-def test_list_offsets_of_denied_topic_fails_at_once():
+def test_list_offsets_request_for_denied_topic_fails_at_once():
     stage = ScriptedGroup()
     refused = MetadataResponse(topics=[MetadataResponseTopic(name="t", error_code=TOPIC)])
     stage.one.on(MetadataRequest, lambda *_: refused)

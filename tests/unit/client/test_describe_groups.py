@@ -209,7 +209,7 @@ def test_classic_group_on_cluster_without_consumer_protocol_is_described(world):
     assert world.broker.requests(ConsumerGroupDescribeRequest) == []
 
 
-def test_consumer_group_describe_response_version_0_has_no_member_types(world):
+def test_consumer_group_describe_response_of_version_0_has_no_member_types(world):
     world.broker.ranges[CONSUMER_GROUP_DESCRIBE] = (0, 0)
 
     assert [m.member_type for m in world.describe("modern")["modern"].members] == ["", ""]

@@ -88,7 +88,7 @@ def heartbeat() -> HeartbeatRequest:
     return HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 
-def test_connection_sends_highest_api_versions_request_then_uses_highest_common_versions(world):
+def test_requests_use_highest_version_that_client_and_broker_support(world):
     world.one.ranges[12] = (0, 3)
 
     answer = world.answer_to(world.asker.ask(heartbeat(), 1))
@@ -449,7 +449,7 @@ def test_broker_that_is_not_expected_node_makes_client_rebootstrap():
     assert meant(world.two) == [("c", 7), ("c", 8)]
 
 
-def test_metadata_error_rebootstrap_required_makes_client_rebootstrap():
+def test_rebootstrap_required_error_in_metadata_response_makes_client_rebootstrap():
     world = World(bootstrap_servers=["one:9092"])
     answers = iter([of_cluster("c", (7, TWO)), of_cluster("c", (1, ONE))])
     world.one.on(MetadataRequest, lambda *_: next(answers))
@@ -480,7 +480,7 @@ def test_metadata_recovery_strategy_none_disables_rebootstrap():
     assert len(world.two.requests(MetadataRequest)) > 1
 
 
-def test_disabled_cluster_check_sends_no_expected_node():
+def test_client_with_metadata_cluster_check_disabled_sends_no_expected_node():
     world = World(bootstrap_servers=["one:9092"], metadata_cluster_check_enable=False)
     world.one.on(MetadataRequest, lambda *_: of_cluster("c", (1, ONE), (7, TWO)))
     world.two.on(ApiVersionsRequest, is_another)

@@ -102,7 +102,7 @@ def test_partition_with_full_prefetch_buffer_is_not_fetched(stage: ScriptedGroup
     assert offsets_asked(stage) == [0, 10]
 
 
-def test_max_records_splits_batch_and_advances_position(stage: ScriptedGroup):
+def test_poll_with_max_records_returns_part_of_batch_and_advances_position(stage: ScriptedGroup):
     user = reader(stage)
     stage.loop.run(1000)
 
@@ -194,7 +194,7 @@ def test_seek_to_beginning_and_seek_to_end_move_position(stage: ScriptedGroup):
         E.INCONSISTENT_TOPIC_ID,
     ],
 )
-def test_fetch_errors_of_leader_refresh_metadata_and_are_retried(stage: ScriptedGroup, code: ErrorCode):
+def test_leader_error_in_fetch_response_causes_metadata_refresh_and_retry(stage: ScriptedGroup, code: ErrorCode):
     user = reader(stage)
     stage.then(FetchRequest, code)
 
@@ -204,7 +204,7 @@ def test_fetch_errors_of_leader_refresh_metadata_and_are_retried(stage: Scripted
 
 
 @pytest.mark.parametrize("answer", [E.UNKNOWN_LEADER_EPOCH, E.UNKNOWN_SERVER_ERROR, HANG_UP])
-def test_other_retriable_fetch_errors_are_retried(stage: ScriptedGroup, answer: object):
+def test_fetch_request_is_retried_after_retriable_error(stage: ScriptedGroup, answer: object):
     user = reader(stage)
     stage.then(FetchRequest, answer)
 
@@ -239,7 +239,7 @@ def test_leader_hint_in_fetch_response_is_used_at_once(stage: ScriptedGroup):
     assert stage.sent(FetchRequest)[1].topics[0].partitions[0].current_leader_epoch == 4
 
 
-def test_position_out_of_range_is_reset_by_policy(stage: ScriptedGroup):
+def test_position_out_of_range_is_reset_by_auto_offset_reset(stage: ScriptedGroup):
     user = reader(stage, auto_offset_reset="latest")
     stage.until(lambda: user.machine.subscription.state(T0).position is not None)
     user.machine.subscription.seek(T0, Position(99))
@@ -415,7 +415,7 @@ def test_fetch_response_that_contains_only_a_partial_batch_raises_error(stage: S
         stage.polls(1000)
 
 
-def test_partial_batch_at_end_of_fetch_is_fetched_next(stage: ScriptedGroup):
+def test_partial_batch_at_end_of_fetch_response_is_fetched_again(stage: ScriptedGroup):
     served(stage, batch(0, 4), batch(4, 10)[:80])
     user = reader(stage)
     stage.loop.run(1000)

@@ -75,7 +75,7 @@ def test_generation_minus_one_in_subscription_metadata_means_no_generation(said:
     assert [member.generation for member in leading.seen] == [known]
 
 
-def test_assignment_is_out_of_date_after_topic_growth_until_next_assignment():
+def test_assignment_is_out_of_date_after_partitions_were_added_until_next_assignment():
     leading = Leading()
     leading.grows(1)
     leading.elect(Subscription(["t"]))
@@ -95,7 +95,7 @@ def test_assignment_is_out_of_date_after_topic_growth_until_next_assignment():
     assert leading.leader.is_out_of_date()
 
 
-def test_group_leader_keeps_partition_racks_after_rebootstrap():
+def test_rebootstrap_does_not_make_assignment_with_racks_out_of_date():
     leading = Leading()
     leading.grows(1)
     leading.elect(Subscription(["t"], rack_id="r1"))
@@ -109,7 +109,7 @@ def test_group_leader_keeps_partition_racks_after_rebootstrap():
     assert not leading.leader.is_out_of_date()
 
 
-def test_former_group_leader_ignores_topic_growth():
+def test_former_group_leader_ignores_added_partitions():
     leading = Leading()
     leading.grows(1)
     leading.elect(Subscription(["t"]))
@@ -130,7 +130,7 @@ def test_former_group_leader_ignores_topic_growth():
         (["cooperative-sticky", "range"], []),
     ],
 )
-def test_join_group_sends_owned_partitions_only_if_all_assignors_are_cooperative(
+def test_join_group_request_has_owned_partitions_only_if_all_assignors_are_cooperative(
     strategies: list[str], said: list[str]
 ):
     subscription = SubscriptionState(Metadata(CONFIG, random.Random(1)))
@@ -144,7 +144,7 @@ def test_join_group_sends_owned_partitions_only_if_all_assignors_are_cooperative
     assert owned == [[tp(text) for text in said]] * len(strategies)
 
 
-def test_join_group_times_out_five_seconds_after_rebalance_timeout():
+def test_join_group_request_times_out_five_seconds_after_rebalance_timeout():
     stage = ScriptedGroup()
     stage.then(JoinGroupRequest, SILENCE)
     user = stage.user("t", group_id="g", max_poll_interval_ms=50_000)

@@ -62,12 +62,12 @@ def asker() -> Asker:
     return Asker(1, 2, 1)
 
 
-def test_leader_query_sends_one_request_per_leader(asker: Asker):
+def test_each_partition_leader_gets_one_request(asker: Asker):
     assert asker.asks(0) == {1: [T0, T2], 2: [T1]}
     assert asker.asks(0) == {}, "both queries are in flight"
 
 
-def test_failed_leader_query_is_repeated_after_back_off(asker: Asker):
+def test_failed_request_to_partition_leader_is_repeated_after_back_off(asker: Asker):
     asker.asks(0)
     first, _ = asker.sent
     for question in asker.questions.ended(first):
@@ -78,7 +78,7 @@ def test_failed_leader_query_is_repeated_after_back_off(asker: Asker):
     assert asker.asks(1200) == {1: [T0, T2]}
 
 
-def test_leader_query_back_off_grows_until_success(asker: Asker):
+def test_back_off_of_requests_to_partition_leaders_grows_until_success(asker: Asker):
     state = asker.subscription.state(T0)
     waits = []
     for _ in range(3):
@@ -93,7 +93,7 @@ def test_leader_query_back_off_grows_until_success(asker: Asker):
     assert state.retry_at_ms <= 5_120
 
 
-def test_leader_query_failures_within_one_back_off_count_once(asker: Asker):
+def test_failures_of_requests_to_partition_leaders_within_one_back_off_count_once(asker: Asker):
     asker.asks(0)
     for sent in asker.sent:
         for question in asker.questions.ended(sent):
@@ -105,7 +105,7 @@ def test_leader_query_failures_within_one_back_off_count_once(asker: Asker):
     assert asker.asks(retry_at_ms) == {1: [T0, T2], 2: [T1]}
 
 
-def test_leader_query_response_for_moved_position_is_ignored(asker: Asker):
+def test_response_of_partition_leader_is_ignored_if_position_has_moved(asker: Asker):
     asker.asks(0)
     first, _ = asker.sent
     asker.subscription.seek(T0, Position(5))
@@ -113,14 +113,14 @@ def test_leader_query_response_for_moved_position_is_ignored(asker: Asker):
     assert [q.partition for q in asker.questions.ended(first)] == [T2]
 
 
-def test_partition_in_another_fetch_state_is_not_queried(asker: Asker):
+def test_partition_in_another_fetch_state_causes_no_request_to_its_leader(asker: Asker):
     asker.subscription.seek(T0, Position(5, 3))
     assert asker.subscription.state(T0).state is FetchState.AWAIT_VALIDATION
 
     assert asker.asks(0) == {1: [T2], 2: [T1]}
 
 
-def test_leaderless_partition_is_queried_when_metadata_name_its_leader():
+def test_request_for_leaderless_partition_is_sent_when_metadata_name_its_leader():
     asker = Asker(1, -1, 1)
 
     assert asker.asks(0) == {1: [T0, T2]}

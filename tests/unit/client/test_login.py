@@ -149,7 +149,7 @@ def test_disabled_mechanism_error_names_enabled_mechanisms():
     assert "sasl.mechanism=PLAIN is not enabled on this listener; enabled: SCRAM-SHA-256, OAUTHBEARER" in str(error)
 
 
-def test_login_at_listener_without_sasl_suggests_security_protocol():
+def test_error_of_login_at_listener_without_sasl_suggests_security_protocol():
     place = world()
     place.one.on(SaslHandshakeRequest, lambda *_: SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE))
 
@@ -183,7 +183,7 @@ def test_broker_that_rejects_login_does_not_block_other_brokers():
     assert ask(place, 2) == HeartbeatResponse()
 
 
-def test_metadata_error_of_rejected_login_is_permanent_until_login_succeeds():
+def test_rejected_login_is_a_permanent_error_of_metadata_until_a_login_succeeds():
     place = world()
     refuse_password(place.one)
     place.metadata.track({"t"})

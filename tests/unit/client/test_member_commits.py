@@ -40,7 +40,7 @@ def commits(stage: ScriptedGroup) -> list[OffsetCommitRequest]:
 # Auto-commit
 
 
-def test_consumer_without_auto_commit_sends_no_commit_by_timer(stage: ScriptedGroup):
+def test_consumer_without_auto_commit_never_commits_by_itself(stage: ScriptedGroup):
     member(stage, auto_commit_interval_ms=1_000, **BY_HAND)
 
     stage.polls(5_000)
@@ -152,7 +152,7 @@ def test_commit_with_too_large_metadata_counts_as_one_error_in_metrics(stage: Sc
         (E.UNKNOWN_TOPIC_ID, 0, 1),
     ],
 )
-def test_commit_is_retried_after_lookup_of_moved_coordinator_or_unknown_topic(
+def test_commit_is_retried_after_coordinator_lookup_or_metadata_refresh(
     stage: ScriptedGroup, code: ErrorCode, lookups: int, refreshes: int
 ):
     user = member(stage, **BY_HAND)
@@ -253,7 +253,7 @@ def test_lost_membership_during_commit_is_logged_once(stage: ScriptedGroup):
     )
 
 
-def test_failed_commit_of_manual_assignment_keeps_membership(stage: ScriptedGroup):
+def test_unknown_member_id_error_of_commit_with_manual_assignment_logs_no_lost_membership(stage: ScriptedGroup):
     user = stage.user(group_id="g", **BY_HAND)
     user.machine.subscription.assign([tp("t-0")])
     stage.then(OffsetCommitRequest, E.UNKNOWN_MEMBER_ID)

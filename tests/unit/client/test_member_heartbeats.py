@@ -33,7 +33,7 @@ def interval(stage: ScriptedCoordinator, interval_ms: int) -> None:
 
 
 @pytest.mark.parametrize(("interval_ms", "beats"), [(1, 11), (1_000, 6), (20_000, 1)])
-def test_new_heartbeat_interval_counts_from_heartbeat_that_returned_it(
+def test_new_heartbeat_interval_starts_at_heartbeat_whose_response_contains_it(
     stage: ScriptedCoordinator, interval_ms: int, beats: int
 ):
     stage.joined()
@@ -80,7 +80,7 @@ def test_failed_heartbeat_is_repeated_after_back_off(stage: ScriptedCoordinator,
     assert len(stage.beats) == before + 2
 
 
-def test_denied_heartbeat_is_repeated_at_interval(stage: ScriptedCoordinator):
+def test_denied_heartbeat_is_repeated_at_heartbeat_interval(stage: ScriptedCoordinator):
     user = stage.joined(retry_backoff_ms=10, retry_backoff_max_ms=10)
     stage.then(Heartbeat, *[E.TOPIC_AUTHORIZATION_FAILED] * 100)
     before = len(stage.beats)
@@ -130,7 +130,7 @@ def test_start_and_end_of_heartbeat_outage_are_logged(stage: ScriptedCoordinator
     assert last.startswith("heartbeats to group 'g' succeed again, after ")
 
 
-def test_leave_of_consumer_group_member_without_connection_completes_at_once(stage: ScriptedCoordinator):
+def test_consumer_group_member_without_coordinator_leaves_at_once(stage: ScriptedCoordinator):
     user = stage.joined()
     promise = user.leave()
     user.machine.group.lookup.mark_unknown()
@@ -142,7 +142,9 @@ def test_leave_of_consumer_group_member_without_connection_completes_at_once(sta
 
 
 @pytest.mark.parametrize("answer", [E.UNKNOWN_MEMBER_ID, HANG_UP])
-def test_leave_of_consumer_group_member_completes_with_any_response(stage: ScriptedCoordinator, answer: object):
+def test_consumer_group_member_leaves_after_any_response_to_its_last_heartbeat(
+    stage: ScriptedCoordinator, answer: object
+):
     user = stage.joined()
     stage.then(Heartbeat, answer)
 
@@ -172,7 +174,7 @@ def test_poll_may_last_longer_than_max_poll_interval(stage: ScriptedCoordinator)
     assert stage.goodbyes == []
 
 
-def test_cleared_pattern_is_not_sent_in_heartbeat_version_0():
+def test_heartbeat_of_version_0_omits_cleared_pattern():
     told = Heartbeat(group_id="g", member_id="m", member_epoch=3, subscribed_topic_names=["t"])
     cleared = Heartbeat(
         group_id="g", member_id="m", member_epoch=3, subscribed_topic_names=["t"], subscribed_topic_regex=""

@@ -58,7 +58,7 @@ def test_member_before_join_has_no_generation(stage: ScriptedCoordinator):
     assert not user.machine.is_stable
 
 
-def test_group_metadata_epoch_is_set_after_on_partitions_assigned(stage: ScriptedCoordinator):
+def test_epoch_in_group_metadata_is_set_after_on_partitions_assigned(stage: ScriptedCoordinator):
     user = stage.member()
     user.poll()
     stage.loop.run_until(lambda: user.membership.state is S.RECONCILING)
@@ -72,7 +72,7 @@ def test_group_metadata_epoch_is_set_after_on_partitions_assigned(stage: Scripte
     assert epoch_of_user(user) == 1, "the assignment is not acknowledged yet"
 
 
-def test_group_metadata_epoch_follows_member_epoch(stage: ScriptedCoordinator):
+def test_epoch_in_group_metadata_changes_with_member_epoch(stage: ScriptedCoordinator):
     user = stage.joined()
 
     stage.epoch = 5
@@ -81,7 +81,7 @@ def test_group_metadata_epoch_follows_member_epoch(stage: ScriptedCoordinator):
     assert epoch_of_user(user) == 5
 
 
-def test_group_metadata_epoch_of_lost_partitions_lasts_until_new_assignment(stage: ScriptedCoordinator):
+def test_group_metadata_keep_epoch_of_lost_partitions_until_next_assignment(stage: ScriptedCoordinator):
     user = stage.joined()
     fenced(stage, user)
     stage.epoch = 9
@@ -94,7 +94,7 @@ def test_group_metadata_epoch_of_lost_partitions_lasts_until_new_assignment(stag
     assert epoch_of_user(user) == 9
 
 
-def test_member_fenced_before_assignment_has_no_group_metadata_epoch(stage: ScriptedCoordinator):
+def test_group_metadata_of_member_fenced_before_assignment_have_no_epoch(stage: ScriptedCoordinator):
     user = stage.member()
     user.poll()
     stage.loop.run_until(lambda: user.membership.state is S.RECONCILING)
@@ -107,13 +107,15 @@ def test_member_fenced_before_assignment_has_no_group_metadata_epoch(stage: Scri
 
 
 @pytest.mark.parametrize("is_fenced", [False, True])
-def test_offset_fetch_without_membership_has_no_member_id(stage: ScriptedCoordinator, is_fenced: bool):
+def test_offset_fetch_request_of_consumer_that_is_no_member_has_no_member_id(
+    stage: ScriptedCoordinator, is_fenced: bool
+):
     if is_fenced:
         user = stage.joined()
         fenced(stage, user)
     else:
         user = stage.member()
-        stage.then(Heartbeat, SILENCE)  # the heartbeat of the join is in flight
+        stage.then(Heartbeat, SILENCE)  # the heartbeat that joins the group is in flight
         user.poll()
         stage.loop.run_until(lambda: len(stage.beats) == 1)
 
@@ -160,7 +162,7 @@ def beat_of_an_earlier_life(stage: ScriptedCoordinator, user: User) -> Unsent:
     return beat
 
 
-def test_heartbeat_response_of_earlier_incarnation_is_ignored(stage: ScriptedCoordinator):
+def test_heartbeat_response_of_earlier_membership_is_ignored(stage: ScriptedCoordinator):
     user = stage.joined()
     member = user.membership
     beat = beat_of_an_earlier_life(stage, user)
@@ -173,7 +175,7 @@ def test_heartbeat_response_of_earlier_incarnation_is_ignored(stage: ScriptedCoo
     assert ("assigned", "t-3") not in user.told
 
 
-def test_failed_heartbeat_of_earlier_incarnation_is_ignored(stage: ScriptedCoordinator):
+def test_failed_heartbeat_of_earlier_membership_is_ignored(stage: ScriptedCoordinator):
     user = stage.joined()
     member = user.membership
     beat = beat_of_an_earlier_life(stage, user)

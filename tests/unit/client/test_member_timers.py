@@ -164,7 +164,7 @@ def test_auto_commit_is_repeated_at_interval_after_denied_topic_but_sooner_after
     assert (len(stage.sent(OffsetCommitRequest)) > 1) == soon
 
 
-def test_committed_offset_is_fetched_again_after_reassignment(stage: ScriptedGroup):
+def test_committed_offset_of_reassigned_partition_is_fetched_again(stage: ScriptedGroup):
     stage.committed = 4
     user = member(stage)
     stage.until(lambda: user.machine.subscription.assigned[tp("t-0")].position is not None)

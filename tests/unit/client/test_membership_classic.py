@@ -45,7 +45,7 @@ def joins(stage: ScriptedGroup) -> list[str]:
 # JoinGroup
 
 
-def test_join_group_sends_subscription_and_reason(stage: ScriptedGroup):
+def test_join_group_request_has_subscription_and_reason(stage: ScriptedGroup):
     stage.user("t", group_id="g", max_poll_interval_ms=7000, session_timeout_ms=6000, client_rack="r1")
 
     stage.polls(200)
@@ -69,7 +69,7 @@ def test_coordinator_has_its_own_connection(stage: ScriptedGroup):
     assert channels[JoinGroupRequest] != channels[FindCoordinatorRequest]
 
 
-def test_join_group_is_repeated_at_once_with_assigned_member_id(stage: ScriptedGroup):
+def test_join_group_request_is_repeated_at_once_with_assigned_member_id(stage: ScriptedGroup):
     stage.then(JoinGroupRequest, E.MEMBER_ID_REQUIRED)
 
     user = member(stage)
@@ -163,7 +163,9 @@ def test_join_of_group_with_other_protocol_type_is_rejected(stage: ScriptedGroup
 
 
 @pytest.mark.parametrize("wrong", [{"protocol_type": "connect"}, {"protocol_name": "another"}])
-def test_join_response_with_unknown_protocol_sends_no_sync_group(stage: ScriptedGroup, wrong: dict[str, str]):
+def test_member_sends_no_sync_group_request_after_join_response_with_unknown_protocol(
+    stage: ScriptedGroup, wrong: dict[str, str]
+):
     answer = {"protocol_type": "consumer", "protocol_name": "range", "leader": MEMBER, "member_id": MEMBER, **wrong}
     stage.one.on(JoinGroupRequest, lambda _r, _v: JoinGroupResponse(generation_id=1, **answer))
     user = stage.user("t", group_id="g")
@@ -225,7 +227,7 @@ def test_member_rejoins_after_back_off_if_sync_group_request_does_not_reach_coor
     assert 400 <= stage.now_ms - refused_ms <= 600
 
 
-def test_rejoin_after_sync_without_assignment_sends_no_generation(stage: ScriptedGroup):
+def test_rejoin_of_member_that_got_no_assignment_sends_no_generation(stage: ScriptedGroup):
     stage.then(SyncGroupRequest, E.REBALANCE_IN_PROGRESS)
 
     member(stage)
@@ -462,7 +464,7 @@ def test_commit_with_deadline_is_retried_but_commit_without_deadline_is_not(stag
 
 
 @pytest.mark.parametrize(("code", "next_join"), [(E.UNKNOWN_MEMBER_ID, ""), (E.ILLEGAL_GENERATION, MEMBER)])
-def test_fenced_commit_fails_and_member_rejoins(stage: ScriptedGroup, code: ErrorCode, next_join: str):
+def test_commit_of_fenced_member_fails_and_member_rejoins(stage: ScriptedGroup, code: ErrorCode, next_join: str):
     user = member(stage, enable_auto_commit="false")
     stage.then(OffsetCommitRequest, code)
 
@@ -473,7 +475,7 @@ def test_fenced_commit_fails_and_member_rejoins(stage: ScriptedGroup, code: Erro
     assert joins(stage)[1] == next_join
 
 
-def test_commit_with_rebalance_in_progress_makes_member_rejoin(stage: ScriptedGroup):
+def test_rebalance_in_progress_error_of_commit_makes_member_rejoin(stage: ScriptedGroup):
     user = member(stage, enable_auto_commit="false", heartbeat_interval_ms=40_000, session_timeout_ms=50_000)
     stage.then(OffsetCommitRequest, E.REBALANCE_IN_PROGRESS)
 

@@ -52,7 +52,7 @@ def test_first_heartbeat_has_all_fields(stage: ScriptedCoordinator):
     assert first.topic_partitions == []
 
 
-def test_assignment_is_acknowledged_at_once_without_unchanged_fields(stage: ScriptedCoordinator):
+def test_heartbeat_acknowledges_assignment_at_once_without_unchanged_fields(stage: ScriptedCoordinator):
     user = stage.joined()
 
     ack = stage.beats[1]
@@ -103,7 +103,7 @@ def test_heartbeat_after_lost_response_has_all_fields(stage: ScriptedCoordinator
     assert len(stage.sent(FindCoordinatorRequest)) == 2
 
 
-def test_client_side_pattern_is_sent_as_matching_topic_names(stage: ScriptedCoordinator):
+def test_pattern_that_client_evaluates_is_sent_as_matching_topic_names(stage: ScriptedCoordinator):
     user = stage.user(group_id="g", group_protocol="consumer")
     user.machine.subscribe(re.compile("t|u"))
     stage.polls(200)
@@ -185,7 +185,7 @@ def test_poll_returns_no_records_of_partitions_being_revoked(stage: ScriptedCoor
     assert user.owned == "t-0 t-1", "partitions are owned while their commit is in flight"
 
 
-def test_second_target_assignment_waits_until_first_is_reconciled(stage: ScriptedCoordinator):
+def test_next_target_assignment_waits_until_current_one_is_reconciled(stage: ScriptedCoordinator):
     stage.assign("t-0 t-1")
     user = stage.joined()
     stage.assign("t-0")
@@ -504,7 +504,7 @@ def test_commit_with_stale_member_epoch_is_retried_before_deadline(stage: Script
         stage.settled(user.machine.commit({tp("t-0"): OffsetAndMetadata(4)}, None))
 
 
-def test_commit_of_earlier_incarnation_is_not_repeated(stage: ScriptedCoordinator):
+def test_commit_of_earlier_membership_is_not_repeated(stage: ScriptedCoordinator):
     user = stage.joined(enable_auto_commit="false")
     stage.then(OffsetCommitRequest, *[E.STALE_MEMBER_EPOCH] * 1000)
     promise = user.machine.commit({tp("t-0"): OffsetAndMetadata(3)}, stage.now_ms + 60_000)

@@ -112,7 +112,7 @@ def test_metadata_older_than_maximum_age_are_requested_again(metadata):
     assert asked(metadata, 300_000) is not None
 
 
-def test_metadata_failures_lengthen_back_off_and_keep_last_error(metadata):
+def test_failed_metadata_requests_lengthen_back_off_and_keep_last_error(metadata):
     metadata.track(["t"])
     now, waits = 0, []
     for _ in range(5):
@@ -223,7 +223,7 @@ def test_untracked_topics_are_dropped_at_next_metadata_response(metadata):
     assert metadata.topics() == {"u"}
 
 
-def test_metadata_error_rebootstrap_required_changes_no_metadata(metadata):
+def test_response_with_rebootstrap_required_error_changes_no_metadata(metadata):
     metadata.track(["t"])
     answer(metadata, 0, topic())
     metadata.request_refresh()

@@ -72,7 +72,7 @@ def test_lost_and_restored_connection_is_logged(stage: ScriptedGroup):
     assert back.level is Level.INFO
 
 
-def test_idle_connection_loss_is_not_logged(stage: ScriptedGroup):
+def test_loss_of_idle_connection_is_not_logged(stage: ScriptedGroup):
     user = stage.user()
     user.machine.metadata.track(["t"])
     stage.loop.run(1000)
@@ -83,7 +83,7 @@ def test_idle_connection_loss_is_not_logged(stage: ScriptedGroup):
     assert said(user) == []
 
 
-def test_unreachable_advertised_address_is_logged_as_advertised(stage: ScriptedGroup):
+def test_log_line_of_unreachable_advertised_address_calls_it_advertised(stage: ScriptedGroup):
     metadata = stage.on_metadata
 
     def advertised(request: MetadataRequest, _version: int) -> MetadataResponse:
@@ -133,7 +133,7 @@ def test_foreign_protocol_is_detected_by_first_bytes_and_raised(stage: ScriptedG
     assert words in said(user)[0]
 
 
-def test_foreign_protocol_is_detected_from_single_bytes(stage: ScriptedGroup):
+def test_foreign_protocol_is_detected_in_response_that_arrives_byte_by_byte(stage: ScriptedGroup):
     stage.one.on(ApiVersionsRequest, lambda *_: HTTP[:1])
     user = stage.user("t", group_id="g")
     stage.loop.run(50)
@@ -145,7 +145,7 @@ def test_foreign_protocol_is_detected_from_single_bytes(stage: ScriptedGroup):
     assert "it answers in HTTP" in said(user)[0]
 
 
-def test_consumer_continues_when_broker_replaces_foreign_server(stage: ScriptedGroup):
+def test_consumer_continues_when_broker_replaces_server_with_another_protocol(stage: ScriptedGroup):
     answers = [HTTP, TLS_ALERT]
     real = stage.one._answer
 
@@ -221,7 +221,7 @@ def test_missing_topic_is_logged_until_it_exists():
     assert [text.partition(",")[0] for text in said(user)] == ["topic 'nope' exists"]
 
 
-def test_topic_created_by_automatic_creation_is_not_logged_as_missing():
+def test_automatically_created_topic_is_not_logged_as_missing():
     stage = ConsumerStage()
     user = stage.user("new", group_id="g")
     stage.until(lambda: user.owned == "new-0")

@@ -43,7 +43,7 @@ def test_partly_received_response_must_complete_within_request_timeout():
     assert FIRST_CONNECTION not in [link.client_id for link in world.loop.links], "the connection was closed"
 
 
-def test_response_without_first_byte_keeps_timeout_of_its_request():
+def test_request_keeps_its_timeout_until_first_byte_of_response_arrives():
     world = World()
     late: list[int] = []
     world.one.on(JoinGroupRequest, lambda *_: late.append(world.clock.now_ms()) or b"")

@@ -47,7 +47,7 @@ def test_records_without_key_stick_to_partition_until_batch_is_full():
     assert all(before[0] != after[0] for before, after in itertools.pairwise(runs))
 
 
-def test_sticky_partition_beyond_shrunk_topic_is_replaced():
+def test_sticky_partition_that_no_longer_exists_is_replaced():
     sticky = StickyPartitioner(1_000_000, random.Random(1))
     sticky.pick(1, 100)
 

@@ -181,7 +181,7 @@ def states(user: User) -> list[Any]:
     return list(user.machine.subscription.assigned.values())
 
 
-def test_member_that_leaves_during_join_loses_owned_partitions(stage: ScriptedGroup):
+def test_on_partitions_lost_is_called_for_member_that_leaves_during_join(stage: ScriptedGroup):
     user = member(stage, **COOPERATIVE)
     stage.then(HeartbeatRequest, E.REBALANCE_IN_PROGRESS)
     stage.then(JoinGroupRequest, SILENCE)

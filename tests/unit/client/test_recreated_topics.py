@@ -57,7 +57,7 @@ def notes(user: User, containing: str) -> list[str]:
     return [note.text for note in user.machine.notes.take() if containing in note.text]
 
 
-def test_manual_consumer_reads_all_records_of_recreated_topic(stage: ConsumerStage):
+def test_consumer_with_manual_assignment_reads_all_records_of_recreated_topic(stage: ConsumerStage):
     user = reader(stage)
 
     recreate(stage)

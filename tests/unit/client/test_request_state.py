@@ -59,7 +59,7 @@ def test_request_back_off_grows_with_failures_until_success(request_state: Reque
     assert request_state.failed(0) == 100
 
 
-def test_response_without_change_delays_next_request(request_state: RequestState):
+def test_response_that_changes_nothing_delays_next_request(request_state: RequestState):
     waits = []
     for _ in range(4):
         request_state.repeated(0)

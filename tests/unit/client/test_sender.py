@@ -184,7 +184,7 @@ def test_sequence_numbers_continue_across_batches():
     assert len(world.one.requests(InitProducerIdRequest)) == 1
 
 
-def test_five_requests_are_in_flight_and_later_records_share_a_batch():
+def test_at_most_five_requests_are_in_flight_and_later_records_share_a_batch():
     world = World()
     world.wait(world.send_alone(b"first"))
     world.loop.holding_answers = True
@@ -208,7 +208,7 @@ def test_first_batch_of_partition_is_in_flight_alone():
     assert [values for _, _, values in world.sequences()] == [[b"a"], [b"c"]]
 
 
-def test_batch_with_skipped_sequence_number_starts_next_epoch():
+def test_batch_after_sequence_gap_is_sent_with_next_producer_epoch():
     world = World()
     world.wait(world.send_alone(b"first"))
     world.loop.holding_answers = True
@@ -270,7 +270,7 @@ def test_record_order_survives_failure_of_one_of_several_requests():
     ]
 
 
-def test_lost_response_repeats_batch_with_same_sequence_numbers():
+def test_unanswered_batch_is_repeated_with_same_sequence_numbers():
     world = World()
     world.wait(world.send_alone(b"first"))
     world.one.on(ProduceRequest, lambda *_: HANG_UP)
@@ -347,7 +347,7 @@ def test_record_order_with_one_request_in_flight_survives_leader_move(idempotenc
     assert [values for _, _, values in world.sequences(world.two)] == [[b"1"], [b"2"]]
 
 
-def test_leader_hint_in_produce_response_makes_metadata_request_needless():
+def test_batch_is_sent_to_leader_hint_in_produce_response_without_metadata_request():
     world = World()
     world.wait(world.send_alone(b"a"))
     asked = len(world.one.requests(MetadataRequest))
@@ -624,7 +624,7 @@ def test_batches_are_compressed_as_configured(codec):
     assert (len(data) < 6000) is (codec != "none")
 
 
-def test_records_wait_for_a_leader():
+def test_records_of_leaderless_partition_wait_for_a_leader():
     world = World()
     world.leader = -1
     world.machine.metadata.request_refresh()

@@ -107,7 +107,7 @@ def alone() -> Alone:
 # Responses of earlier rebalances
 
 
-def test_join_response_from_before_leave_is_ignored_by_next_join(alone: Alone):
+def test_late_join_response_after_leave_is_ignored(alone: Alone):
     before = alone.joins()
     alone.member.leave("as a test")
     again = alone.joins()
@@ -120,7 +120,7 @@ def test_join_response_from_before_leave_is_ignored_by_next_join(alone: Alone):
     assert alone.member.generation == (6, ME, "range")
 
 
-def test_failed_join_from_before_leave_does_not_affect_next_join(alone: Alone):
+def test_late_join_failure_after_leave_does_not_affect_next_join(alone: Alone):
     before = alone.joins()
     alone.member.leave("as a test")
     alone.joins()
@@ -148,7 +148,7 @@ def test_sync_response_of_former_coordinator_is_ignored(alone: Alone):
     assert alone.member.take_assignment() == [tp("t-1")]
 
 
-def test_assignment_not_yet_accepted_is_dropped_with_its_generation(alone: Alone):
+def test_unaccepted_assignment_is_dropped_when_its_generation_is_lost(alone: Alone):
     alone.synced(alone.syncs(5))
     assert alone.member.new_assignment == [tp("t-0")]
 
@@ -158,7 +158,7 @@ def test_assignment_not_yet_accepted_is_dropped_with_its_generation(alone: Alone
     assert alone.member.rejoin_reason == "a heartbeat was answered ILLEGAL_GENERATION"
 
 
-def test_assignment_not_yet_accepted_is_dropped_by_next_join(alone: Alone):
+def test_unaccepted_assignment_is_dropped_by_next_join(alone: Alone):
     alone.synced(alone.syncs(5))
 
     alone.joins()
@@ -181,7 +181,7 @@ def test_paused_heartbeats_resume_with_next_generation(alone: Alone):
     assert alone.failures, "the authorization error of the heartbeat waits for the next poll"
 
 
-def test_member_rejoins_with_reason_after_sync_with_rebalance_in_progress():
+def test_member_rejoins_with_reason_after_sync_error_rebalance_in_progress():
     alone = Alone(retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
 
     alone.synced(alone.syncs(5), code=E.REBALANCE_IN_PROGRESS)
@@ -190,7 +190,7 @@ def test_member_rejoins_with_reason_after_sync_with_rebalance_in_progress():
     assert again.request.reason == "the group began another rebalance before this one was complete"
 
 
-def test_join_with_rebalance_in_progress_error_is_repeated_at_once():
+def test_join_group_request_is_repeated_at_once_after_rebalance_in_progress_error():
     alone = Alone(retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
     answer = JoinGroupResponse(error_code=E.REBALANCE_IN_PROGRESS)
 
@@ -296,7 +296,7 @@ def test_heartbeat_in_flight_sets_no_heartbeat_timer(alone: Alone):
 # Members without a generation
 
 
-def test_leave_without_member_id_sends_no_leave_group(alone: Alone):
+def test_member_without_member_id_sends_no_leave_group_request(alone: Alone):
     alone.joins()
 
     promise = alone.member.leave("as a test")
@@ -313,7 +313,7 @@ def test_join_after_leave_has_no_member_id(alone: Alone):
     assert alone.joins().request.member_id == ""
 
 
-def test_group_metadata_generation_is_unset_before_first_assignment(alone: Alone):
+def test_generation_in_group_metadata_is_unset_before_first_assignment(alone: Alone):
     assert not alone.member.user_generation.is_member
     alone.synced(alone.syncs(5))
     assert not alone.member.user_generation.is_member
@@ -322,7 +322,7 @@ def test_group_metadata_generation_is_unset_before_first_assignment(alone: Alone
     assert alone.member.user_generation == (5, ME, "range")
 
 
-def test_group_metadata_generation_outlives_lost_membership(alone: Alone):
+def test_generation_in_group_metadata_remains_after_lost_membership(alone: Alone):
     alone.synced(alone.syncs(5))
     alone.member.accept([tp("t-0")])
     alone.beaten(alone.beats(), E.UNKNOWN_MEMBER_ID)

@@ -195,7 +195,7 @@ def offsets_taken(request, code):
     )
 
 
-def test_first_transaction_protocol_adds_partitions_and_groups_before_use():
+def test_first_transaction_protocol_adds_partitions_and_groups_before_their_first_use():
     world = World().ready()
     world.transactions.begin()
     sent = world.send()
@@ -418,7 +418,7 @@ def test_unknown_producer_id_at_end_of_transaction_gets_new_producer_id():
     assert world.asked()[-2:] == ["produce 1/0", "commit"]
 
 
-def test_partitions_with_unanswered_add_request_are_aborted_by_new_epoch():
+def test_transaction_with_unanswered_add_partitions_request_is_aborted_by_new_epoch():
     world = World().ready()
     world.codes[AddPartitionsToTxnRequest] = [HANG_UP] * 100
     world.transactions.begin()
@@ -486,7 +486,7 @@ def test_producer_without_transactional_id_rejects_transaction_calls():
 # The second transaction protocol (KIP-890)
 
 
-def test_second_transaction_protocol_begins_implicitly_and_ends_with_new_epoch():
+def test_transaction_of_second_protocol_begins_with_first_batch_and_ends_with_new_epoch():
     world = World(second=True).ready()
     for _ in range(2):
         world.transactions.begin()

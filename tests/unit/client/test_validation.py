@@ -134,7 +134,7 @@ def test_committed_leader_epoch_is_validated_before_first_fetch(stage: ScriptedG
     assert user.records[0].offset == 6
 
 
-def test_positions_on_broker_without_validation_are_not_validated(stage: ScriptedGroup):
+def test_positions_are_not_validated_by_broker_without_offset_for_leader_epoch_api(stage: ScriptedGroup):
     del stage.one.ranges[23]
     stage.committed, stage.committed_epoch = 8, 2
     user = stage.user("t", group_id="g")

@@ -220,7 +220,9 @@ def test_expiry_of_opaque_token_is_read_from_token_response(issuer: TokenEndpoin
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 415, 501, 302])
-def test_permanent_error_of_token_endpoint_is_not_retried_and_hides_secret(issuer: TokenEndpoint, status: int):
+def test_permanent_error_of_token_endpoint_is_not_retried_and_its_message_has_no_secret(
+    issuer: TokenEndpoint, status: int
+):
     issuer.answers = [(status, b'{"error": "invalid_client", "error_description": "no such\\nclient"}')]
 
     with pytest.raises(AuthenticationFailed) as raised:

@@ -191,7 +191,7 @@ def test_broker_host_name_is_verified_by_default(certificates):
     assert meet(client(enable_ssl_certificate_verification=False), server, "elsewhere") == {}
 
 
-def test_tls_versions_and_ciphers_follow_the_options(certificates):
+def test_tls_versions_and_cipher_suites_are_set_by_options(certificates):
     def spoken(**options):
         pair = TlsPair(believe(certificates), serve(certificates, **options)).shake()
         return pair.server._object.version(), pair.server._object.cipher()[0]

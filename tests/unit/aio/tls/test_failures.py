@@ -65,7 +65,7 @@ def test_control_characters_in_certificate_names_are_escaped(ca):
     assert r"CN=a\nb\x1b[31m" in words
 
 
-def test_tls_error_without_certificate_details_has_a_message(ca):
+def test_tls_error_has_a_message_even_without_certificate_details(ca):
     error = ssl.SSLCertVerificationError(1, "no")
     for code in (9, 10, 18, 19, 20, 21, 62, 64, 99):
         error.verify_code, error.verify_message = code, "message"
