@@ -123,7 +123,7 @@ class Loads:
         return (self._by_id[key % len(self._by_id)] for key in self._order)
 
     def note_change(self, member_id: str, number: int, by: int) -> None:
-        """Update the order after a member has gained (``by=1``) or lost (``by=-1``) the partition ``number``."""
+        """Sort a member again after it gained (``by=1``) or lost (``by=-1``) the partition ``number``."""
         key = self._key(member_id, len(self._held[member_id]))
         del self._order[bisect_left(self._order, key - by * len(self._by_id))]
         insort(self._order, key)
@@ -143,7 +143,10 @@ class Loads:
         return self._least[rank]
 
     def are_balanced(self) -> bool:
-        """Return True if no partition can move from its owner to a subscriber with at least two partitions fewer."""
+        """Return True if no move of a partition improves the balance.
+
+        A move improves it if the new owner subscribes to the topic, and has at least two partitions fewer.
+        """
         if self._balanced is None:
             if not self._still_imbalanced():
                 self._known_imbalance = self._find_imbalance()
@@ -188,7 +191,7 @@ class Loads:
 def imbalance(held: Mapping[str, Collection[int]]) -> int:
     """Return the sum of partition count differences over all pairs of members; 0 is perfect balance."""
     sizes = sorted(map(len, held.values()))
-    # in ascending order, the count with index i is the larger one in i pairs, and the smaller one in its other pairs
+    # add each count one time per smaller count, and subtract it one time per larger count
     return sum(size * (2 * i - len(sizes) + 1) for i, size in enumerate(sizes))
 
 

@@ -15,7 +15,10 @@ from kohort.coordinator.records import OffsetCommitted, Record
 
 MEMBERS: Final = 10_000
 SAME_MS: Final = 300_000
-"""If two clients with equal client id and host push within this time in ms, metrics without member id are ignored."""
+"""Two clients with equal client id and host are distinguished if both push metrics within this time in ms.
+
+Metrics without member id are then ignored.
+"""
 NAME_LETTERS_MAX: Final = 1_000
 """Maximum letters of a client's member id, client id and host together. Longer names are not recorded."""
 NAME_PREFIX_MAX: Final = 300

@@ -76,7 +76,7 @@ class VolatileState:
     """Subscriptions used for the last target assignment, as a dict: member id -> ``ResolvedSubscription``."""
     pending_target: PendingTarget | None = None
     converted_amid_rebalance: bool = False
-    """True if a classic group was converted during a rebalance. The members then have no assignment yet."""
+    """True if the group was converted from a classic group during a rebalance. Its members have no assignment yet."""
     regexes_refreshed_ms: int | None = None
     regexes_topics_version: int = -1
     regex_may_describe: MayDescribe = may_describe_all

@@ -127,7 +127,7 @@ def heartbeat_in_consumer_group(group: ModernGroup, request: GroupRequest, ctx: 
 def classic_member(
     group: ModernGroup, member_id: str, instance_id: str | None
 ) -> tuple[ConsumerMember, ClassicMemberMetadata]:
-    """Return the classic member with these ids, and its classic metadata.
+    """Return the classic member with this member id and instance id, and its classic metadata.
 
     Raises FENCED_INSTANCE_ID, or UNKNOWN_MEMBER_ID (also for a member that uses the consumer protocol).
     """
