@@ -65,7 +65,7 @@ def connections(stage: ScriptedGroup, request_class: type) -> set[int]:
 # Timers of join, heartbeat and poll
 
 
-def test_failed_join_group_is_retried_without_poll(stage: ScriptedGroup):
+def test_failed_join_group_request_is_retried_without_poll(stage: ScriptedGroup):
     stage.then(JoinGroupRequest, E.COORDINATOR_LOAD_IN_PROGRESS)
     stage.user("t", group_id="g", retry_backoff_ms=10_000, retry_backoff_max_ms=10_000)
     stage.until(lambda: stage.sent(JoinGroupRequest))

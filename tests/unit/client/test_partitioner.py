@@ -54,7 +54,7 @@ def test_sticky_partition_that_no_longer_exists_is_replaced():
     assert all(sticky.pick(1, 1) == 0 for _ in range(10))
 
 
-def test_partitioner_ignore_keys_ignores_keys():
+def test_partition_is_independent_of_key_with_partitioner_ignore_keys():
     config = ProducerConfig(bootstrap_servers=["one:9092"], partitioner_ignore_keys=True, batch_size=1_000)
     machine = ProducerMachine(config, random.Random(5))
 

@@ -52,7 +52,7 @@ def test_error_of_reassigned_partition_is_dropped(machine):
     machine.raise_failure()
 
 
-def test_error_without_partition_survives_seek(machine):
+def test_error_that_concerns_no_partition_is_raised_after_seek(machine):
     machine.subscription.state(ORDERS).seek(Position(7))
     machine.failures.append(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "g"))
 

@@ -196,7 +196,7 @@ def test_offset_out_of_range_is_logged_with_reset(stage: ConsumerStage):
     ]
 
 
-def test_missing_offset_without_policy_is_raised_and_not_logged(stage: ConsumerStage):
+def test_missing_offset_without_reset_policy_is_raised_and_not_logged(stage: ConsumerStage):
     user = stage.user(auto_offset_reset="none")
     user.machine.subscription.assign([T0])
 

@@ -26,7 +26,7 @@ def test_metric_summary_without_values_is_empty():
     assert math.isnan(reading.maximum)
 
 
-def test_metric_average_and_maximum_cover_recent_windows_and_totals_all_time():
+def test_metric_average_and_maximum_are_of_recent_windows_and_total_is_of_all_time():
     made = samples((100, 0), (2, 40_000), (4, 75_000))
 
     reading = made.summary(76_000)

@@ -82,7 +82,7 @@ def test_position_beyond_truncation_moves_to_end_offset_of_leader(stage: Scripte
     assert state(user).state is FetchState.FETCHING
 
 
-def test_position_with_epoch_unknown_to_leader_is_reset_by_policy(stage: ScriptedGroup):
+def test_position_with_epoch_unknown_to_leader_is_reset_by_auto_offset_reset(stage: ScriptedGroup):
     ends(stage, (-1, -1))
     user = read_all(stage)
     stage.log_start = 4

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 REFILL_AT: Final = 0.75
-"""A full buffer accepts records again when this fraction of ``buffer.memory`` is used: waiting calls wake rarely."""
+"""After the buffer was full, it accepts records again when only this fraction of ``buffer.memory`` is in use."""
 CLOSE_MS: Final = 30_000
 TRIES: Final = 4
 

@@ -32,7 +32,7 @@ Without a free handle uvloop and asyncio accept no connections and report no err
 
 
 def is_reserved(handle: int) -> bool:
-    """Return True if only the reserved handles are still free. The system always assigns the lowest free handle."""
+    """Return True if ``handle`` is a reserved one. Then no other is free: the system assigns the lowest free handle."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return limit != resource.RLIM_INFINITY and handle >= limit - min(RESERVED, limit // 4)
 

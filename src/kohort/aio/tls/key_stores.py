@@ -138,7 +138,7 @@ def _load_error(error: Exception, *, was_asked: bool) -> str:
 @contextmanager
 def _file_of(data: bytes) -> Iterator[str]:
     """Keep a private key in a temporary file while the ``with`` block runs: OpenSSL reads keys only from files."""
-    # mkstemp() creates the file readable for its owner only
+    # mkstemp() creates a file that only its owner can read
     handle, path = tempfile.mkstemp(prefix="kohort-", suffix=".pem")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -154,7 +154,7 @@ def _of_pkcs12(store: StoreContent) -> Identity:
     found = _pkcs12(store)
     if found.key is None or found.cert is None:
         raise ConfigError(f"{store.where}: this key store has no private key with a certificate")
-    password = secrets.token_hex(32)  # encrypts the private key in its temporary file
+    password = secrets.token_hex(32)  # this password encrypts the private key in its temporary file
     key = found.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password.encode()))
     chain = [found.cert, *found.additional_certs]
     return Identity(b"".join(each.certificate.public_bytes(Encoding.PEM) for each in chain), key, password, store.where)

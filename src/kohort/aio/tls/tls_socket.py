@@ -97,7 +97,7 @@ class TlsFilter:
         return self._outgoing.read() if self._outgoing.pending else b""
 
     def close_notify(self) -> None:
-        # do not wait for the peer's close_notify; after a failure OpenSSL sends none
+        # unwrap() raises SSLError if the peer's close_notify is missing, and after a TLS failure: ignore it
         with contextlib.suppress(ssl.SSLError):
             self._object.unwrap()
 

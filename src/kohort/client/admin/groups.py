@@ -136,7 +136,7 @@ def remove_group_members(
 
 DEAD: Final = "Dead"
 MAX_DESCRIBED: Final = 200
-"""Maximum number of groups in one describe request. The response has at least 1 KiB per member."""
+"""Maximum number of groups in one describe request. It limits the size of the response."""
 MAX_FETCHED: Final = 500
 OffsetsOfGroup = Results[TopicPartition, OffsetAndMetadata | None]
 

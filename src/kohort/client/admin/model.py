@@ -180,9 +180,9 @@ class MemberDescription:
 
     @property
     def to_revoke(self) -> tuple[TopicPartition, ...]:
-        """Owned partitions that the member must still revoke, sorted: its target assignment lacks them.
+        """Owned partitions that the member must still revoke, because its target assignment lacks them.
 
-        Empty in a classic group.
+        Sorted; empty in a classic group.
         """
         if self.target_assignment is None:
             return ()

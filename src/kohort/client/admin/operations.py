@@ -48,15 +48,15 @@ class Results(Mapping[K, V]):
         self.errors: dict[K, KohortError] = {}
 
     def add(self, item: K, value: V) -> None:
-        """Add the value of an item."""
+        """Add an item's value to the results."""
         self._values[item] = value
 
     def refuse(self, item: K, error: KohortError) -> None:
-        """Add the error of an item."""
+        """Add an item's error to the results."""
         self.errors[item] = error
 
     def add_or_refuse(self, item: K, value: V, code: int, message: str | None = None) -> None:
-        """Add an item's value if ``code`` is 0, otherwise its error."""
+        """Add an item's value to the results if ``code`` is 0; otherwise add its error."""
         if code:
             self.errors[item] = ApiError(error_code(code), f"{item}: {message}" if message else str(item))
         else:

@@ -133,8 +133,7 @@ class ClassicRebalance(Rebalancing):
             self._subscription.assign_from_group([p for p in assigned if p not in added])
             return
         self._subscription.assign_from_group(assigned)
-        # The member rejoins when its subscription differs from these topics. With a pattern, the leader may assign
-        # topics that the member has not discovered yet: add them, so that they cause no rejoin.
+        # With a pattern, the leader may assign topics that the member does not know yet. They must cause no rejoin.
         self._joined_topics = self._membership.messages.sent_topics | {p.topic for p in assigned}
         self._membership.accept(assigned)
         self.callback = CallbackNeeded("assigned", added)

@@ -87,7 +87,7 @@ class PartitionState:
     refusals: int = 0
     looking_up: bool = False
     stuck: bool = False
-    """True if fetching the partition is useless until the user seeks: corrupt log, or offset out of range."""
+    """True if a fetch is useless until the user seeks, because the log is corrupt or the offset is out of range."""
     damage: DamagedBatch | None = None
 
     @property

@@ -62,7 +62,7 @@ SCRATCH_BYTES: Final = 64 << 10
 IN_PLACE_FROM: Final = 128 << 10
 """A response frame of this size in bytes or more is received into a separate buffer, without copying."""
 IN_PLACE_MOST: Final = 64 << 20
-"""Maximum size in bytes of a response frame's own buffer. A wrong length must not reserve more memory than this."""
+"""Maximum size in bytes of the buffer for one response frame. It limits the memory that a wrong length reserves."""
 KEPT_BYTES: Final = 48 << 20
 """Maximum size in bytes of the free buffers that a connection keeps for later response frames."""
 

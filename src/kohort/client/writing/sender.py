@@ -96,7 +96,7 @@ class Sender:
             in_flight = self._in_flight.get(node_id, 0)
             send_at_ms = self._send_at_ms(tp)
             if send_at_ms is None or in_flight >= self._config.max_in_flight_requests_per_connection:
-                continue  # the node has the maximum requests in flight: its next response wakes the sender
+                continue  # the node has the maximum number of requests in flight; its next response wakes the sender
             if send_at_ms <= now_ms:
                 by_node.setdefault(node_id, []).append(tp)
             # A full or due batch triggers the Produce request; other batches for the same node are sent with it.

@@ -50,7 +50,7 @@ class TransactionalProducer:
 
 
 def init_request(producer: TransactionalProducer, timeout_ms: int) -> InitProducerIdRequest:
-    """Build InitProducerId for a new producer id, or for the next epoch; the coordinator aborts an open transaction."""
+    """Build a request for a new producer id or the next epoch. The coordinator also aborts an open transaction."""
     return InitProducerIdRequest(
         transactional_id=producer.transactional_id,
         producer_id=producer.id_and_epoch.producer_id,
