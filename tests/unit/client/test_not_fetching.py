@@ -38,7 +38,7 @@ def happens(subscription, rng):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_not_fetching_lists_partitions_without_valid_position(seed):
+def test_list_of_partitions_without_valid_position_is_correct_after_each_change(seed):
     rng = random.Random(seed)
     subscription = SubscriptionState(Metadata(ConsumerConfig(bootstrap_servers=["one:9092"]), rng))
     seen = set()

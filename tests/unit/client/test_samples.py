@@ -45,7 +45,7 @@ def test_metric_without_recent_values_has_nan_average_and_zero_rate():
     assert reading.total == 12
 
 
-def test_metric_rate_counts_missing_windows_as_full():
+def test_metric_rate_counts_windows_that_do_not_exist_yet_as_full():
     assert samples((60, 0)).summary(10).rate == pytest.approx(60 / 30, rel=0.01)
     assert samples((60, 0), (60, 31_000)).summary(45_000).rate == pytest.approx(120 / 45, rel=0.01)
 

@@ -71,7 +71,7 @@ def test_position_known_to_new_leader_is_kept(stage: ScriptedGroup):
     assert state(user).position == Position(10, 3)
 
 
-def test_position_beyond_truncation_moves_to_end_offset_of_leader(stage: ScriptedGroup):
+def test_position_in_truncated_part_of_log_moves_to_end_offset_of_leader(stage: ScriptedGroup):
     ends(stage, (2, 7))
     user = read_all(stage)
     stage.fetch = lambda _: SILENCE
@@ -94,7 +94,7 @@ def test_position_with_epoch_unknown_to_leader_is_reset_by_auto_offset_reset(sta
 
 
 @pytest.mark.parametrize(("answer", "divergent"), [((2, 7), 7), ((-1, -1), None)])
-def test_log_truncation_without_reset_policy_is_raised_with_offset(
+def test_log_truncation_without_reset_policy_raises_error_with_offset(
     stage: ScriptedGroup, answer: tuple[int, int], divergent: int | None
 ):
     ends(stage, answer)

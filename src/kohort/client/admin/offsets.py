@@ -77,7 +77,7 @@ def by_leader_of(
 
 
 NAMED_OFFSETS: Final = {"latest": -1, "earliest": -2, "max_timestamp": -3}
-"""Timestamp in ListOffsets that stands for each named offset. ``max_timestamp`` needs version 7 (Kafka 3.0)."""
+"""Special timestamp in ListOffsets for each named offset. ``max_timestamp`` needs version 7 (Kafka 3.0)."""
 HIGH_WATERMARK: Final = -1
 
 

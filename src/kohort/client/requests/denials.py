@@ -31,7 +31,7 @@ DENIED_RESOURCES: Final[Mapping[ErrorCode, DeniedResource]] = {
 
 
 def answer_error(config: ClientConfig, code: ErrorCode, text: str, *, name: str = "") -> ApiError:
-    """Return the error for an error code in a response.
+    """Convert an error code in a response to an error. An authorization error names the missing ACL, if it is known.
 
     ``name``: denied topic or group; default: the group or transactional id of the configuration.
     """
