@@ -121,7 +121,7 @@ async def fetch_token(config: ClientConfig, credentials: Credentials) -> Token:
             if attempt == ATTEMPTS_MOST:
                 raise
             await asyncio.sleep(backoff.delay_ms(attempt) / 1000)
-    raise AssertionError("the last attempt to fetch a token returns or raises")
+    raise AssertionError("the last attempt to fetch a token must return a token or raise an error")
 
 
 def _ask(config: ClientConfig, credentials: Credentials) -> Token:

@@ -17,7 +17,10 @@ from kohort.wire.schema import Message
 MAX_KEYS_PER_LOOKUP: Final = 1000
 
 MAX_TRIES_WITH_RESULTS: Final = 6
-"""Maximum number of attempts for a group whose coordinator is loading, once another group has a result (about 3 s)."""
+"""Maximum number of attempts for a group whose coordinator is loading, once another group has a result.
+
+They take about 3 s.
+"""
 
 WRONG_TYPE: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
 """Error codes of a describe request for the wrong type of group, such as ConsumerGroupDescribe for a classic group.
