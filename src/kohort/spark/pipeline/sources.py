@@ -111,7 +111,7 @@ def check_groups(pipeline: Pipeline, owner: PipelineOwner) -> None:
 def refuse_other_owner(
     source: Source, commits: Mapping[TopicPartition, OffsetAndMetadata], owner: PipelineOwner
 ) -> None:
-    """Raise KohortError if commits of the group name another owner.
+    """Raise KohortError if another owner committed offsets of the group.
 
     A reset checkpoint is a new owner with the same pipeline name and checkpoint path: it may continue with the group.
     """

@@ -49,7 +49,7 @@ _LOGICAL: Final = {
     ("string", "uuid"): "kohort-uuid",
     ("fixed", "uuid"): "kohort-uuid",
 }
-"""Supported logical types, and the name of the fastavro reader for each.
+"""Supported Avro logical types, and the name of the fastavro reader for each type.
 
 fastavro has some of these readers; this module registers the others. Other logical types are read as their underlying
 type, as the specification requires.

@@ -98,7 +98,7 @@ class PipelineRun:
         owner = claim(pipeline)
         self._runner = (StatefulRunner if pipeline.stateful else BatchRunner)(pipeline, self._store, on_entry)
         if self._runner.has_types and not any(step.kind in ("python", "function") for step in pipeline.steps):
-            # Check column types before the run. The check runs the steps, so it is omitted for Python steps.
+            # Check column types before the run, except for pipelines with Python steps, which the check would call.
             self._runner.check_types(dry_run_frame(pipeline, spark))
         for source in pipeline.tables:
             self._read_table(source).createOrReplaceTempView(source.name)
@@ -147,7 +147,7 @@ class PipelineRun:
     def _stop(self, query: StreamingQuery) -> None:
         if query.isActive:
             self._runner.end(LAST_EVENT_S)
-            with suppress(Exception):  # stopping interrupts at most a micro-batch that has written nothing
+            with suppress(Exception):  # an interrupted micro-batch began after the stop request and has written nothing
                 query.stop()
             if self._runner.error is not None:
                 raise without_stack_trace(self._runner.error) from None
