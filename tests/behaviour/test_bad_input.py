@@ -54,7 +54,7 @@ def test_incomplete_frame_does_not_block_the_broker(bootstrap, client):
 
 def test_newer_api_versions_request_gets_the_supported_versions(client):
     client.send_bytes(struct.pack(">ihhih", 10, 18, 99, 5, -1))
-    client._asked.append((5, ApiVersionsRequest(), 0))
+    client._requests.append((5, ApiVersionsRequest(), 0))
 
     answer = client.take()
 

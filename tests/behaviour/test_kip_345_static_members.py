@@ -86,7 +86,7 @@ def test_parked_sync_of_the_replaced_member_is_fenced(broker):
     ann.joined()
     ben.joined()
     ben.start_sync()
-    broker.let_others_be_heard(group)
+    broker.await_earlier_requests(group)
 
     again = restarted(broker, ben)
     again.start_join()

@@ -30,7 +30,7 @@ def test_pending_member_ids_do_not_count_for_the_size(broker):
     broker.await_state(last.group, "PreparingRebalance")
     for member in members:
         member.start_join()
-    broker.let_others_be_heard(last.group)
+    broker.await_earlier_requests(last.group)
 
     assert late.refused_join() == ErrorCode.GROUP_MAX_SIZE_REACHED
 

@@ -105,7 +105,7 @@ def test_newer_request_version_closes_the_connection():
 def test_newer_api_versions_request_is_answered_as_in_the_release(release, named):
     with Broker(as_version=release) as broker, RawClient(broker.bootstrap) as raw:
         raw.send(ApiVersionsRequest(**SOFTWARE), 5)
-        raw._asked[0] = (*raw._asked[0][:-1], 0)  # the response has the format of version 0
+        raw._requests[0] = (*raw._requests[0][:-1], 0)  # the response has the format of version 0
         answer = raw.take()
     assert answer.error_code == 35
     assert [(r.api_key, r.min_version, r.max_version) for r in answer.api_keys] == named

@@ -160,7 +160,7 @@ def test_console_opens_journal_file_as_recording(broker, orders, tmp_path):
     assert seen.exit_code == 0, seen.output
 
     with console_process("console", "--recording", str(store), "--listen", ANYWHERE, "--output", "ndjson") as process:
-        assert json.loads(process.said[-1])["kind"] == "recorded"
+        assert json.loads(process.lines[-1])["kind"] == "recorded"
         console = Asked(process.url)
         assert console.get("/cluster")["title"] == "recording watched.sqlite"
         assert console.get("/groups/billing/rebalances")["rebalances"][0]["cause"] == "GROUP_FORMING"

@@ -134,14 +134,14 @@ def test_a_group_of_three_lives_through_a_join_a_kill_and_a_leave_and_resumes(ou
         eventually("two own everything", lambda: share_everything(members, PARTITIONS))
         gone.append(members.pop(0))
         gone[-1].close()
-        assert gone[-1].left, gone[-1].errors
+        assert gone[-1].has_left, gone[-1].errors
         eventually("one owns everything", lambda: share_everything(members, PARTITIONS))
         fill(ours, name, 60)
         news = {(p, offset) for p in range(PARTITIONS) for offset in range(20, 30)}
         eventually("the new records are read", lambda: news <= members[0].read)
         gone.append(members.pop())
         gone[-1].close()
-        assert gone[-1].left, gone[-1].errors
+        assert gone[-1].has_left, gone[-1].errors
         assert committed(admin, name) == dict.fromkeys(range(PARTITIONS), 30)
         assert admin.describe_groups([name])[name].state == "Empty"
         assert twice_owned(gone, PARTITIONS) == []

@@ -129,7 +129,7 @@ def test_members_come_and_go_and_nothing_is_lost_or_owned_twice(bootstrap, admin
 
         gone.append(members.pop(0))
         gone[-1].close()
-        assert gone[-1].left, gone[-1].errors
+        assert gone[-1].has_left, gone[-1].errors
         settled()
         gone.append(members.pop(0))
         gone[-1].kill()
@@ -138,10 +138,10 @@ def test_members_come_and_go_and_nothing_is_lost_or_owned_twice(bootstrap, admin
 
         stream.stop()
         everybody = [*members, *gone]
-        eventually("everything is read", lambda: stream.wanted <= set().union(*(m.read for m in everybody)))
+        eventually("everything is read", lambda: stream.sent_positions <= set().union(*(m.read for m in everybody)))
         for member in members:
             member.close()
-            assert member.left, member.errors
+            assert member.has_left, member.errors
         assert committed(admin, name) == stream.sent
         assert twice_owned(everybody, PARTITIONS) == []
     finally:
@@ -376,7 +376,7 @@ def test_spark_queries_share_a_group_and_stalled_query_is_fenced(bootstrap, admi
     stream = Stream(bootstrap, name, PARTITIONS)
 
     def read_by_both():
-        return stream.wanted <= {*first.rows, *second.rows}
+        return stream.sent_positions <= {*first.rows, *second.rows}
 
     try:
         eventually("both read", lambda: len(first.partitions) >= 3 and len(second.partitions) >= 3)

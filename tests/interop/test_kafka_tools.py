@@ -155,7 +155,7 @@ def test_hanging_transactions_are_looked_for_on_every_broker(topic):
 def test_console_clients_and_offsets(to, ours, admin, topic):
     admin.create_topics({topic: 1})
     keyed = ("--reader-property", "parse.key=true", "--reader-property", "key.separator=:")
-    kafka("console-producer", *to, "--topic", topic, *keyed, "--compression-codec", "lz4", given="a:1\nb:2\nc:3\n")
+    kafka("console-producer", *to, "--topic", topic, *keyed, "--compression-codec", "lz4", stdin="a:1\nb:2\nc:3\n")
     with Consumer(bootstrap_servers=ours, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         found = []

@@ -57,7 +57,7 @@ def test_members_of_all_clients_come_and_go_and_nothing_is_lost_or_owned_twice(o
             eventually("everything is read", lambda: wanted <= set().union(*(m.read for m in everybody)))
             for member in members:
                 member.close()
-                assert member.left, member.errors
+                assert member.has_left, member.errors
             eventually("the group is empty", lambda: admin.describe_groups([topic])[topic].state == "Empty")
             assert {tp: at.offset for tp, at in admin.list_group_offsets(topic).items()} == ends
             assert twice_owned(everybody, PARTITIONS) == []

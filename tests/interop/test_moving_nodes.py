@@ -104,7 +104,7 @@ def end_well(broker, writer, members, client):
     ends = {p: max(o for q, o in writer.acknowledged if q == p) + 1 for p in range(PARTITIONS)}
     for member in members:
         member.close()
-        assert member.left, member.errors
+        assert member.has_left, member.errors
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         committed = {tp.partition: at.offset for tp, at in admin.list_group_offsets(GROUP).items()}
     assert [p for p in ends if committed.get(p, 0) > ends[p]] == []

@@ -129,7 +129,7 @@ def test_a_group_of_three_survives_a_join_a_kill_and_a_leave(either, admin, name
         eventually("two are left and own everything", lambda: share_everything(members, PARTITIONS))
         gone.append(members.pop(0))
         gone[-1].close()
-        assert gone[-1].left, gone[-1].errors
+        assert gone[-1].has_left, gone[-1].errors
         eventually("one is left and owns everything", lambda: share_everything(members, PARTITIONS))
         members[0].close()
 

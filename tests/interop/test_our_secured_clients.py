@@ -116,7 +116,7 @@ def test_a_token_comes_from_an_identity_provider(cluster: SecuredCluster, topic:
             },
             topic,
         )
-        assert {form["grant_type"] for form in service.asked} == {"client_credentials"}
+        assert {form["grant_type"] for form in service.forms} == {"client_credentials"}
 
 
 def test_sessions_are_renewed_while_records_go_on(cluster: SecuredCluster, topic: str) -> None:

@@ -112,7 +112,7 @@ def test_a_group_of_three_lives_through_a_join_a_kill_and_a_leave(
         eventually("two own everything", lambda: share_everything(members, PARTITIONS))
         for member in members:
             member.close()
-            assert member.left, member.errors
+            assert member.has_left, member.errors
         gone += members
         committed = admin.list_group_offsets(name)
         assert {tp.partition: at.offset for tp, at in committed.items()} == dict.fromkeys(range(PARTITIONS), 20)

@@ -48,7 +48,7 @@ class GroupClient:
             self.epoch, self.owned = 0, []
         elif not answer.error_code:
             self.epoch = answer.member_epoch
-            told = self.stage.told(answer)
+            told = self.stage.assignment_in(answer)
             self.owned = self.owned if told is None else told
 
     def leave(self, epoch: int) -> None:

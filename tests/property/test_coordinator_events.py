@@ -256,7 +256,7 @@ def test_the_events_are_all_requests_and_the_states_all_states():
     for act, v in product(ACTS.values(), range(4)):
         act(players, 0, v)
     elsewhere = {TxnOffsetCommitRequest, ConsumerGroupHeartbeatRequest, ConsumerGroupDescribeRequest}
-    assert players.stage.asked >= GROUP_APIS.keys() - elsewhere
+    assert players.stage.received_types >= GROUP_APIS.keys() - elsewhere
     assert set(SETUPS.values()) == {state.value for state in GroupState}
 
 

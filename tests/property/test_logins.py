@@ -43,7 +43,7 @@ def test_no_bytes_log_anybody_in(state: str, mechanism: str, frames: list[tuple[
         peer.ask(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3)
     elif state != "beginning":
         handshake(peer, mechanism, version=1 if state == "requests" else 0)
-    peer._asked.clear()
+    peer._requests.clear()
 
     for header, token in frames:
         stage.give(Received(peer.number, framed(header + token)))

@@ -230,6 +230,6 @@ def test_watcher_and_coordinator_report_the_same_member_events_of_consumer_group
                 del known[member_id]
                 continue
             known[member_id] = answer.member_epoch
-            owned[member_id] = stage.told(answer) or owned[member_id]
-    assert told(stage.seen) == told(stage.journal)
+            owned[member_id] = stage.assignment_in(answer) or owned[member_id]
+    assert told(stage.observed) == told(stage.journal)
     stage.findings()

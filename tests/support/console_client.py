@@ -49,7 +49,7 @@ def site(folder: Path) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Response:
     """A response."""
 
     status: int
@@ -69,29 +69,31 @@ class ConsoleClient:
         self.address = url.split("/")[2]
         self.headers: dict[str, str] = {}
 
-    def ask(self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None) -> Told:
+    def ask(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Response:
         wire = http.client.HTTPConnection(self.address, timeout=30)
         try:
             wire.request(method, path, body, {**self.headers, **(headers or {})})
             found = wire.getresponse()
-            return Told(found.status, {name.lower(): value for name, value in found.getheaders()}, found.read())
+            return Response(found.status, {name.lower(): value for name, value in found.getheaders()}, found.read())
         finally:
             wire.close()
 
-    def get(self, path: str, **headers: str) -> Told:
+    def get(self, path: str, **headers: str) -> Response:
         return self.ask("GET", f"/api/v1{path}", headers=headers)
 
     def token(self) -> str:
         return str(self.get("/cluster").json["token"])
 
-    def post(self, path: str, body: Any, **headers: str | None) -> Told:
-        given: dict[str, str | None] = {
+    def post(self, path: str, body: Any, **headers: str | None) -> Response:
+        all_headers: dict[str, str | None] = {
             "Content-Type": "application/json",
             "Origin": f"http://{self.address}",
             "X-Kohort-Token": self.token(),
             **headers,
         }
-        sent = {name: value for name, value in given.items() if value is not None}
+        sent = {name: value for name, value in all_headers.items() if value is not None}
         return self.ask("POST", f"/api/v1{path}", json.dumps(body).encode(), sent)
 
 

@@ -154,7 +154,7 @@ class EqualSubscriptions:
         self._over = 0
         self._under_min: list[str] = []
         self._exactly_min: list[str] = []
-        self._given_up: dict[TopicPartition, str] = {}
+        self._revoked_from: dict[TopicPartition, str] = {}
         self._assignment: Assignment = {m.member_id: [] for m in members}
 
     def assign(self) -> Assignment:
@@ -181,7 +181,7 @@ class EqualSubscriptions:
     def _keep(self, member_id: str) -> None:
         owned = self._ownership.owned.get(member_id, [])
         fitting = [p for p in owned if self._fits(member_id, p)]
-        self._given_up |= {p: member_id for p in owned if not self._fits(member_id, p)}
+        self._revoked_from |= {p: member_id for p in owned if not self._fits(member_id, p)}
         fitting = [p for p in fitting if p not in self._ownership.contested]
         fitting.sort(key=lambda p: (p.partition, java_order(p.topic)))
         if len(fitting) < self._min:
@@ -195,7 +195,7 @@ class EqualSubscriptions:
             if self._over < self._over_allowed:
                 self._exactly_min.append(member_id)
         self._assignment[member_id] += fitting[:keep]
-        self._given_up |= dict.fromkeys(fitting[keep:], member_id)
+        self._revoked_from |= dict.fromkeys(fitting[keep:], member_id)
 
     def _count_over(self) -> None:
         self._over += 1
@@ -204,7 +204,7 @@ class EqualSubscriptions:
 
     def _give(self, member_id: str, partition: TopicPartition) -> int:
         """Assign a partition; return the member's number of partitions. Revoked and contested ones move."""
-        if self._given_up.get(partition, member_id) != member_id or partition in self._ownership.contested:
+        if self._revoked_from.get(partition, member_id) != member_id or partition in self._ownership.contested:
             self.transferring[partition] = member_id
         self._assignment[member_id].append(partition)
         return len(self._assignment[member_id])
@@ -212,13 +212,13 @@ class EqualSubscriptions:
     def _deal_by_rack(self, unassigned: list[TopicPartition]) -> list[TopicPartition]:
         """Assign partitions to members of their racks, the hardest to place first; return the rest."""
         readers = {p: sum(self._in_rack(m, p) for m in self._assignment) for p in unassigned}
-        left = []
+        remaining = []
         turn = 0
         for partition in sorted(unassigned, key=lambda p: readers[p]):
             turn, placed = self._place_under_min(partition, turn)
             if not placed and not self._place_exactly_min(partition):
-                left.append(partition)
-        return left
+                remaining.append(partition)
+        return remaining
 
     def _place_under_min(self, partition: TopicPartition, turn: int) -> tuple[int, bool]:
         count = len(self._under_min)
@@ -278,8 +278,8 @@ class MixedSubscriptions:
         self._topics = topics
         self._racks = {m.member_id: m.rack for m in members}
         self._wants = {m.member_id: [t for t in m.topics if t in set(names)] for m in members}
-        self._wanted_by = {name: [m.member_id for m in members if name in m.topics] for name in names}
-        order = sorted(names, key=lambda t: (len(self._wanted_by[t]), java_order(t)))
+        self._subscribers = {name: [m.member_id for m in members if name in m.topics] for name in names}
+        order = sorted(names, key=lambda t: (len(self._subscribers[t]), java_order(t)))
         self._partitions = [p for name in order for p in topics.partitions(name)]
         self._by_rack = racks_matter(topics, self._partitions, members)
         self._older = ownership.older
@@ -296,10 +296,10 @@ class MixedSubscriptions:
         unassigned = [p for p in self._partitions if p not in self._owner]
         self._give_out(unassigned)
         fixed = self._set_fixed_members_aside()
-        movable = [p for p in self._partitions if len(self._wanted_by[p.topic]) > 1]
+        movable = [p for p in self._partitions if len(self._subscribers[p.topic]) > 1]
         before = {m: list(partitions) for m, partitions in self._assignment.items()}
         if not self._revoked:
-            self._improve([p for p in unassigned if len(self._wanted_by[p.topic]) > 1])
+            self._improve([p for p in unassigned if len(self._subscribers[p.topic]) > 1])
         moved = self._improve(movable)
         if not self._initial and moved and _imbalance(self._assignment) >= _imbalance(before):
             self._assignment = before
@@ -342,14 +342,14 @@ class MixedSubscriptions:
 
     def _give_out(self, unassigned: Iterable[TopicPartition]) -> None:
         """Assign each partition to the eligible member with the least load; matching racks first."""
-        left = []
+        remaining = []
         for partition in unassigned:
             near = self._least_loaded(partition, fitting=True) if self._by_rack else None
             if near is None:
-                left.append(partition)
+                remaining.append(partition)
             else:
                 self._add(near, partition)
-        for partition in left:
+        for partition in remaining:
             member_id = self._least_loaded(partition, fitting=False)
             if member_id is not None:
                 self._add(member_id, partition)
@@ -374,7 +374,7 @@ class MixedSubscriptions:
     def _can_take_part(self, member_id: str) -> bool:
         partitions = self._assignment[member_id]
         room = len(partitions) < self._most(member_id)
-        return room or any(len(self._wanted_by[p.topic]) > 1 for p in partitions)
+        return room or any(len(self._subscribers[p.topic]) > 1 for p in partitions)
 
     def _most(self, member_id: str) -> int:
         return sum(self._topics.counts[t] for t in self._wants[member_id])
@@ -416,7 +416,7 @@ class MixedSubscriptions:
         if older in self._assignment and partition.topic in self._wants[older] and self._has_less(older, size):
             return older
         # Balance precedes racks here: the subscriber with the least load gets the partition.
-        others = (m for m in self._wanted_by[partition.topic] if m in self._assignment)
+        others = (m for m in self._subscribers[partition.topic] if m in self._assignment)
         if any(self._has_less(m, size) for m in others):
             return self._least_loaded(partition, fitting=False)
         return None

@@ -46,7 +46,7 @@ class GroupOfFindings:
 
     def _rebalance(self, cause: str, member: MemberRef | None, before: dict[str, MemberRef], **other: object) -> None:
         generation = len(self.found) + 1
-        told: dict[str, object] = {
+        fields: dict[str, object] = {
             "id": f"g/{generation}",
             "group": "g",
             "protocol": "classic",
@@ -62,4 +62,4 @@ class GroupOfFindings:
             "members_before": tuple(before.values()),
             "members": tuple(self.members.values()),
         }
-        self.found.append(RebalanceFinding(**(told | other)))
+        self.found.append(RebalanceFinding(**(fields | other)))

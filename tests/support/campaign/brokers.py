@@ -48,7 +48,7 @@ def kohort(*words: str, env: dict[str, str] | None = None) -> list[str]:
     return [sys.executable, "-m", "kohort", *words]
 
 
-def told(bootstrap: str, group: str, env: dict[str, str] | None = None) -> list[dict[str, Any]]:
+def reported_rebalances(bootstrap: str, group: str, env: dict[str, str] | None = None) -> list[dict[str, Any]]:
     """Return what ``kohort group why --all`` reports for a group; empty if it reports nothing."""
     command = kohort("group", "why", group, "--last", "0", "--output", "json", "--bootstrap", bootstrap)
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=env)
@@ -81,11 +81,11 @@ class KohortBroker:
     def restart(self, *, kill: bool) -> None:
         self._process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
         self._process.wait(30)
-        for left in reversed(range(START_ATTEMPTS)):
+        for remaining in reversed(range(START_ATTEMPTS)):
             try:
                 self._process = self._start()
             except RuntimeError:
-                if not left:
+                if not remaining:
                     raise
                 time.sleep(1)
             else:
@@ -97,7 +97,7 @@ class KohortBroker:
 
     def findings(self, group: str) -> list[dict[str, Any]]:
         """Return the rebalances of a group from the broker's journal."""
-        return told(self.bootstrap, group)
+        return reported_rebalances(self.bootstrap, group)
 
     def end(self) -> None:
         self._process.kill()
@@ -126,7 +126,7 @@ class ApacheBroker:
     def findings(self, group: str) -> list[dict[str, Any]]:
         """Return the rebalances of a group from the watcher's journal."""
         assert self._watcher.poll() is None, "the watcher has ended"
-        return told(self.bootstrap, group, self._env)
+        return reported_rebalances(self.bootstrap, group, self._env)
 
     def end(self) -> None:
         self._watcher.kill()

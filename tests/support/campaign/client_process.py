@@ -29,7 +29,7 @@ class ClientProcess:
         self.role = role
         self.stopped = False
         static = role.instance is not None
-        told = {
+        options = {
             "bootstrap": bootstrap,
             "group": group,
             "client": role.client_id,
@@ -40,7 +40,7 @@ class ClientProcess:
             "poll": POLL_MS,
             **words,
         }
-        line = [*program(CLIENTS[role.client].program), "play", *(f"{name}={value}" for name, value in told.items())]
+        line = [*program(CLIENTS[role.client].program), "play", *(f"{name}={value}" for name, value in options.items())]
         with tempfile.NamedTemporaryFile(prefix=f"{role.client_id}-", suffix=".log", delete=False) as log:
             self._log = Path(log.name)
             self.process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=log, stderr=log, text=True)
@@ -83,7 +83,7 @@ class ClientProcess:
     def is_running(self) -> bool:
         return self.process.poll() is None
 
-    def said(self) -> str:
+    def output_tail(self) -> str:
         """The end of its output."""
         return self._log.read_text(errors="replace")[-1500:]
 

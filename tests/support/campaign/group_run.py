@@ -122,20 +122,20 @@ class GroupRun:
         if self.plan.pattern:
             words = {"pattern": f"{self.plan.group}-"}
         else:
-            words = {"topics": ",".join(self._read.get(role.known_as, self.topics[:1]))}
+            words = {"topics": ",".join(self._read.get(role.key, self.topics[:1]))}
         player = ClientProcess(role, self._bootstrap, self.plan.group, strategy or self.plan.strategy, words)
-        if (before := self._players.get(role.known_as)) is not None:
+        if (before := self._players.get(role.key)) is not None:
             self._old.append(before)
-        self._players[role.known_as] = player
+        self._players[role.key] = player
         return player
 
     def _close(self, role: Role) -> None:
-        player = self._players.pop(role.known_as)
+        player = self._players.pop(role.key)
         player.close()
         self._old.append(player)
 
     def _kill(self, role: Role) -> None:
-        player = self._players.pop(role.known_as)
+        player = self._players.pop(role.key)
         player.kill()
         self._old.append(player)
 
@@ -146,7 +146,7 @@ class GroupRun:
         ends = time.monotonic() + SETTLE_S
         while (now := self._member_id(role)) is None or now == before:
             if time.monotonic() > ends:
-                noted.flaw = f"{role.client_id} did not come back: {self._players[role.known_as].said()}"
+                noted.flaw = f"{role.client_id} did not come back: {self._players[role.key].output_tail()}"
                 return
             time.sleep(PAUSE_S)
 
@@ -157,21 +157,23 @@ class GroupRun:
 
     def _settle(self, noted: Provoked, at_least_s: float = 0.0, without: tuple[Role, ...] = ()) -> None:
         """Wait until the group is stable with exactly the expected members, and does not change any more."""
-        wanted = sorted(set(self._players) - {role.known_as for role in without})
+        expected_members = sorted(set(self._players) - {role.key for role in without})
         began = changed = time.monotonic()
         last: object = None
         while True:
-            state, there, seen = self._look()
+            state, there, snapshot = self._look()
             now = time.monotonic()
-            if seen != last:
+            if snapshot != last:
                 noted.changed = noted.changed or last is not None
-                last, changed = seen, now
-            calm = state == ("Stable" if wanted else "Empty") and there == wanted
+                last, changed = snapshot, now
+            calm = state == ("Stable" if expected_members else "Empty") and there == expected_members
             if calm and now - changed >= QUIET_S and now - began >= at_least_s:
                 return
             if now - began > SETTLE_S:
-                absent = [f"{p.role.client_id}: {p.said()}" for name, p in self._players.items() if name not in there]
-                noted.flaw = noted.flaw or f"not settled: {state}, {there} for {wanted}; {absent}"
+                absent = [
+                    f"{p.role.client_id}: {p.output_tail()}" for name, p in self._players.items() if name not in there
+                ]
+                noted.flaw = noted.flaw or f"not settled: {state}, {there} for {expected_members}; {absent}"
                 return
             time.sleep(PAUSE_S)
 
@@ -183,8 +185,8 @@ class GroupRun:
         except KohortError as error:
             return str(error), [], None
         there = sorted(m.group_instance_id or m.client_id for m in about.members)
-        seen = sorted((m.member_id, tuple(sorted(m.assignment)), m.member_epoch) for m in about.members)
-        return about.state, there, (about.state, seen)
+        snapshot = sorted((m.member_id, tuple(sorted(m.assignment)), m.member_epoch) for m in about.members)
+        return about.state, there, (about.state, snapshot)
 
     # Actions: each returns its expected causes
 
@@ -196,7 +198,7 @@ class GroupRun:
 
     def _leave(self, noted: Provoked, roles: tuple[Role, ...]) -> tuple[ExpectedCause, ...]:
         for role in roles:
-            self._players[role.known_as].process.terminate()
+            self._players[role.key].process.terminate()
         for role in roles:
             self._close(role)
         self._settle(noted)
@@ -211,7 +213,7 @@ class GroupRun:
         return (ExpectedCause("SESSION_TIMEOUT.process_died", _ids(*roles)),)
 
     def _freeze(self, noted: Provoked, roles: tuple[Role, ...]) -> tuple[ExpectedCause, ...]:
-        player = self._players[roles[0].known_as]
+        player = self._players[roles[0].key]
         player.freeze()
         self._settle(noted, without=roles)
         player.thaw()
@@ -220,7 +222,7 @@ class GroupRun:
 
     def _stall(self, noted: Provoked, roles: tuple[Role, ...]) -> tuple[ExpectedCause, ...]:
         for_ms = POLL_MS + 2_500
-        self._players[roles[0].known_as].order("stall", str(for_ms))
+        self._players[roles[0].key].order("stall", str(for_ms))
         self._settle(noted, at_least_s=for_ms / 1000 + 1.5)
         cause = "CLIENT_RESET" if len(self._players) > 1 else "GROUP_FORMING"  # a single member leaves an empty group
         back = ExpectedCause(cause, _ids(*roles), least=0)  # librdkafka leaves at its next poll
@@ -242,9 +244,9 @@ class GroupRun:
         return (ExpectedCause("STATIC_EXPIRED", _ids(*roles)), ExpectedCause("RESTARTED", _ids(*roles)))
 
     def _duplicate(self, noted: Provoked, roles: tuple[Role, ...]) -> tuple[ExpectedCause, ...]:
-        before, known = self._players[roles[0].known_as], self._member_id(roles[0])
+        before, member_id = self._players[roles[0].key], self._member_id(roles[0])
         self._start(roles[0])
-        self._replaced(noted, roles[0], known)
+        self._replaced(noted, roles[0], member_id)
         self._settle(noted, at_least_s=1.0)
         if before.is_running:
             before.kill()
@@ -262,14 +264,14 @@ class GroupRun:
 
     def _subscribe(self, noted: Provoked, roles: tuple[Role, ...]) -> tuple[ExpectedCause, ...]:
         topics = [self.topics[0], f"{self.plan.group}-other"]
-        self._read[roles[0].known_as] = topics
-        self._players[roles[0].known_as].order("subscribe", ",".join(topics))
+        self._read[roles[0].key] = topics
+        self._players[roles[0].key].order("subscribe", ",".join(topics))
         self._settle(noted, at_least_s=2.5)
         return (ExpectedCause("SUBSCRIPTION_CHANGED", _ids(*roles)),)
 
     def _partitions(self, noted: Provoked, roles: tuple[Role, ...]) -> tuple[ExpectedCause, ...]:
-        told = self._admin.describe_topics([self.topics[0]])[self.topics[0]]
-        self._admin.create_partitions({self.topics[0]: len(told.partitions) + 1}).check()
+        topic = self._admin.describe_topics([self.topics[0]])[self.topics[0]]
+        self._admin.create_partitions({self.topics[0]: len(topic.partitions) + 1}).check()
         self._settle(noted, at_least_s=METADATA_S)
         return (ExpectedCause("PARTITIONS_CHANGED", _ids(*roles), most=None),)
 
@@ -298,7 +300,7 @@ class GroupRun:
         return (ExpectedCause("ADMIN_REMOVED", _ids(*roles)), back)
 
     def _enforce(self, noted: Provoked, roles: tuple[Role, ...]) -> tuple[ExpectedCause, ...]:
-        self._players[roles[0].known_as].order("enforce", "prices", "were", "loaded")
+        self._players[roles[0].key].order("enforce", "prices", "were", "loaded")
         self._settle(noted, at_least_s=2.0)
         return (ExpectedCause("USER_ENFORCED", _ids(*roles)),)
 
@@ -327,7 +329,7 @@ class GroupRun:
     def _reform(self, noted: Provoked, roles: tuple[Role, ...]) -> tuple[ExpectedCause, ...]:
         """Stop all members, delete the group, and start all members again."""
         for role in roles:
-            self._players[role.known_as].process.terminate()
+            self._players[role.key].process.terminate()
         for role in roles:
             self._close(role)
         self._settle(noted)

@@ -36,7 +36,7 @@ class Role:
     instance: str | None = None
 
     @property
-    def known_as(self) -> str:
+    def key(self) -> str:
         """Instance id, or else client id."""
         return self.instance or self.client_id
 
@@ -113,15 +113,15 @@ class _Drawing:
         self._named = 0
         self._deck: list[str] = []
         self._topics = 1
-        self._left_to_subscribe = 1
+        self._remaining_subscriptions = 1
 
-    def draw(self, wanted: float) -> None:
-        """Draw actions until they cause about ``wanted`` rebalances."""
+    def draw(self, weight: float) -> None:
+        """Draw actions until they cause about ``weight`` rebalances."""
         first = [self._new_role() for _ in range(self._chance.choice((2, 3)))]
         self._plan.cast = tuple(first)
         self._members = first
         made = 1.0 + 0.5 * (len(first) - 1)
-        while made < wanted:
+        while made < weight:
             kind = self._next_kind()
             self._plan.actions.append(PlannedAction(kind, self._roles(kind)))
             made += WEIGHTS[kind] * (1.5 if self._plan.protocol == COOPERATIVE else 1)
@@ -160,7 +160,7 @@ class _Drawing:
         if kind == "partitions":
             return not plan.pattern
         if kind == "subscribe":
-            return not plan.pattern and self._left_to_subscribe > 0
+            return not plan.pattern and self._remaining_subscriptions > 0
         if kind == "stall":
             return any(self._can_stall(m) for m in self._members) and not plan.static
         if kind == "enforce":
@@ -188,13 +188,13 @@ class _Drawing:
                 self._members.append(role)
             return (role,)
         if kind == "scale_out":
-            came = (self._new_role(), self._new_role())
-            self._members += came
-            return came
+            joined = (self._new_role(), self._new_role())
+            self._members += joined
+            return joined
         if kind in ("leave", "kill"):
-            gone = pick(self._members)
-            self._members.remove(gone)
-            return (gone,)
+            removed = pick(self._members)
+            self._members.remove(removed)
+            return (removed,)
         if kind == "scale_in":
             out = tuple(self._chance.sample(self._members, 2))
             self._members = [m for m in self._members if m not in out]
@@ -207,7 +207,7 @@ class _Drawing:
         if kind == "partitions":
             return tuple(self._members)
         if kind == "subscribe":
-            self._left_to_subscribe -= 1
+            self._remaining_subscriptions -= 1
         return (pick(self._able(kind)),)
 
     def _able(self, kind: str) -> list[Role]:

@@ -119,8 +119,8 @@ def matrix(result: CampaignResult, patterns: bool = False) -> str:
     lines = ["| true cause | reported cause | proof | high | medium | low | verdict |", "|---|---|--:|--:|--:|--:|---|"]
     for (truth, named, verdict), times in sorted(found.items()):
         cells = " | ".join(str(times[c]) if times[c] else "" for c in CONFIDENCES[:4])
-        told = verdict if not times["-"] else f"{verdict}: {times['-']}"
-        lines.append(f"| {code(truth)} | {code(named)} | {cells} | {told} |")
+        cell = verdict if not times["-"] else f"{verdict}: {times['-']}"
+        lines.append(f"| {code(truth)} | {code(named)} | {cells} | {cell} |")
     return "\n".join(lines) + "\n"
 
 
@@ -145,7 +145,7 @@ def truths() -> str:
         for ground in GROUNDS:
             also, broader = truth.also.get(ground, ()), truth.broader.get(ground, ())
             if also or broader:
-                names = [", ".join(code(name) for name in told) for told in (also, broader)]
+                names = [", ".join(code(name) for name in truth_names) for truth_names in (also, broader)]
                 lines.append(f"| {code(truth.cause)} | {ground} | {names[0]} | {names[1]} | {truth.because} |")
     exact = ", ".join(code(t.cause) for t in TRUTHS.values() if not t.also and not t.broader)
     later = "\n".join(f"- {one};" for one in AFTERWARDS)

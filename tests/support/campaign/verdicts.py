@@ -45,13 +45,13 @@ class Verdict:
         return self.confidence in ("proof", "high")
 
 
-def judge(ground: str, provoked: Sequence[Provoked], told: Sequence[dict[str, Any]]) -> list[Verdict]:
+def judge(ground: str, provoked: Sequence[Provoked], rebalances: Sequence[dict[str, Any]]) -> list[Verdict]:
     """Return the verdicts on one group: its actions and its reported rebalances, both in order."""
     assert ground in GROUNDS
     verdicts: list[Verdict] = []
     before: Provoked | None = None
     for noted in provoked:
-        within = [one for one in told if noted.from_ms <= one["opened_at_ms"] < noted.until_ms]
+        within = [one for one in rebalances if noted.from_ms <= one["opened_at_ms"] < noted.until_ms]
         if noted.flaw is None:
             verdicts += _Window(ground, noted, within, before).judge()
             verdicts += _judge_patterns(noted, within)
@@ -69,12 +69,12 @@ class _Window:
     """
 
     def __init__(
-        self, ground: str, noted: Provoked, told: Sequence[dict[str, Any]], before: Provoked | None = None
+        self, ground: str, noted: Provoked, rebalances: Sequence[dict[str, Any]], before: Provoked | None = None
     ) -> None:
         self._ground, self._noted = ground, noted
         self._late = before.expected if before is not None and before.action in UP_TO_CLIENTS else ()
-        self._steps = [step for step in noted.expected if _is_told_of(ground, step)]
-        self._told = [one for one in told if not self._is_beside(one)]
+        self._steps = [step for step in noted.expected if _is_reportable(ground, step)]
+        self._rebalances = [one for one in rebalances if not self._is_beside(one)]
         self._best = cache(self._find_best)
 
     def _is_beside(self, one: dict[str, Any]) -> bool:
@@ -94,9 +94,9 @@ class _Window:
 
         ``count``: reports that are matched to that step so far.
         """
-        if at == len(self._steps) and i == len(self._told):
+        if at == len(self._steps) and i == len(self._rebalances):
             return 0, ()
-        options = list(self._options(i, at, count)) if i < len(self._told) else []
+        options = list(self._options(i, at, count)) if i < len(self._rebalances) else []
         if at < len(self._steps):
             step = self._steps[at]
             missed = tuple(_verdict(self._noted, step.truth, NOTHING, "missed", {}) for _ in range(step.least - count))
@@ -106,7 +106,7 @@ class _Window:
 
     def _options(self, i: int, at: int, count: int) -> Iterator[tuple[int, tuple[Verdict, ...]]]:
         """Yield the possible matches of report ``i``: the next step, or an event that does not count."""
-        one = self._told[i]
+        one = self._rebalances[i]
         cause, confidence = one["cause"], one["confidence"]
         bad = "unnamed" if cause == UNNAMED else "wrong"
         if at < len(self._steps):
@@ -128,7 +128,7 @@ class _Window:
             yield cost + 1, (_verdict(self._noted, NOTHING, cause, bad, one), *later)
 
 
-def _is_told_of(ground: str, step: ExpectedCause) -> bool:
+def _is_reportable(ground: str, step: ExpectedCause) -> bool:
     """Return True if the broker can report the step: only kohort reports the deletion of a group."""
     return ground == OURS or step.truth != "GROUP_DELETED"
 
@@ -158,12 +158,12 @@ def _judge_patterns(noted: Provoked, within: Sequence[dict[str, Any]]) -> list[V
     """Return the verdicts on the patterns that the reports of one action name."""
     found = [msgspec.convert(one, RebalanceFinding) for one in within]
     named = {p.pattern: p for p in find_patterns(found) if p.pattern in SCALES}
-    wanted = PATTERNS.get(noted.action, ())
+    expected_patterns = PATTERNS.get(noted.action, ())
     verdicts = []
     for code, pattern in named.items():
-        truth, verdict = (code, "right") if code in wanted else (NOTHING, "wrong")
-        told = {"confidence": pattern.confidence, "sentence": pattern.sentence, "opened_at_ms": pattern.from_ms}
-        verdicts.append(_verdict(noted, f"pattern {truth}", code, verdict, told))
-    if wanted and not {*wanted} & {*named}:
-        verdicts.append(_verdict(noted, f"pattern {wanted[0]}", NOTHING, "missed", {}))
+        truth, verdict = (code, "right") if code in expected_patterns else (NOTHING, "wrong")
+        reported = {"confidence": pattern.confidence, "sentence": pattern.sentence, "opened_at_ms": pattern.from_ms}
+        verdicts.append(_verdict(noted, f"pattern {truth}", code, verdict, reported))
+    if expected_patterns and not {*expected_patterns} & {*named}:
+        verdicts.append(_verdict(noted, f"pattern {expected_patterns[0]}", NOTHING, "missed", {}))
     return verdicts

@@ -40,8 +40,8 @@ ACCESS: Final = (
 )  # fmt: skip
 
 
-def is_allowed_of_access(asked: str, path: str, ours: Any, theirs: Any) -> bool:
+def is_allowed_of_access(request: str, path: str, ours: Any, theirs: Any) -> bool:
     return any(
-        fnmatch.fnmatchcase(asked, may.asked) and fnmatch.fnmatchcase(path, may.path) and may.only(ours, theirs)
+        fnmatch.fnmatchcase(request, may.request) and fnmatch.fnmatchcase(path, may.path) and may.only(ours, theirs)
         for may in ACCESS
     )

@@ -17,7 +17,7 @@ from support.recent import RECENT_MS
 class May:
     """Allowed difference of a field in the responses to some requests (patterns), if ``only(ours, theirs)``."""
 
-    asked: str
+    request: str
     path: str
     reason: str
     only: Callable[[Any, Any], bool] = lambda _ours, _theirs: True
@@ -89,12 +89,12 @@ ALLOWED: Final = (
     ),
     *(
         May(
-            asked,
+            request,
             "*.configs.*.config_source",
             "with eligible leader replicas Kafka sets min.insync.replicas for all brokers; the values are compared",
             lambda ours, theirs: (ours, theirs) == (5, 3),
         )
-        for asked in ("CreateTopicsRequest", "DescribeConfigsRequest")
+        for request in ("CreateTopicsRequest", "DescribeConfigsRequest")
     ),
     May("CreateTopicsRequest", "topics.*.configs", "each has options of its own, in its own order"),
     May("CreateTopicsRequest", "topics.*.topic_id", "what is only validated has no id here", lambda o, _: o == "none"),
@@ -148,8 +148,8 @@ UNORDERED: Final = frozenset(
 """Arrays in the order of a hash map in Kafka."""
 
 
-def is_allowed(asked: str, path: str, ours: Any, theirs: Any) -> bool:
+def is_allowed(request: str, path: str, ours: Any, theirs: Any) -> bool:
     return any(
-        fnmatch.fnmatchcase(asked, may.asked) and fnmatch.fnmatchcase(path, may.path) and may.only(ours, theirs)
+        fnmatch.fnmatchcase(request, may.request) and fnmatch.fnmatchcase(path, may.path) and may.only(ours, theirs)
         for may in ALLOWED
     )

@@ -63,7 +63,7 @@ class Actor:
         return other
 
     def start_join(self, **fields: Any) -> None:
-        given: dict[str, Any] = {
+        all_fields: dict[str, Any] = {
             "group_id": self.group,
             "session_timeout_ms": 60_000,
             "rebalance_timeout_ms": 60_000,
@@ -73,7 +73,7 @@ class Actor:
             "protocols": [JoinGroupRequestProtocol(name=n, metadata=m) for n, m in self.protocols],
             "reason": "because",
         }
-        self.run.send(self.name, JoinGroupRequest(**(given | self.options | fields)))
+        self.run.send(self.name, JoinGroupRequest(**(all_fields | self.options | fields)))
 
     def take(self) -> Any:
         """Return the next response; a JoinGroup response updates the member."""
@@ -102,7 +102,7 @@ class Actor:
         return self.take()
 
     def start_sync(self, plan: Mapping[str, bytes] | None = None, **fields: Any) -> None:
-        given: dict[str, Any] = {
+        all_fields: dict[str, Any] = {
             "group_id": self.group,
             "generation_id": self.generation,
             "member_id": self.member_id,
@@ -111,7 +111,7 @@ class Actor:
             "protocol_name": self.protocols[0][0] if self.protocols else "",
             "assignments": [SyncGroupRequestAssignment(member_id=m, assignment=a) for m, a in (plan or {}).items()],
         }
-        self.run.send(self.name, SyncGroupRequest(**(given | fields)))
+        self.run.send(self.name, SyncGroupRequest(**(all_fields | fields)))
 
     def sync(self, plan: Mapping[str, bytes] | None = None, **fields: Any) -> Any:
         self.start_sync(plan, **fields)
@@ -122,13 +122,13 @@ class Actor:
         return self.take()
 
     def start_heartbeat(self, **fields: Any) -> None:
-        given = {
+        all_fields = {
             "group_id": self.group,
             "generation_id": self.generation,
             "member_id": self.member_id,
             "group_instance_id": self.instance_id,
         }
-        self.run.send(self.name, HeartbeatRequest(**(given | fields)))
+        self.run.send(self.name, HeartbeatRequest(**(all_fields | fields)))
 
     def leave(self, *entries: MemberIdentity) -> Any:
         self.start_leave(*entries)
@@ -142,23 +142,23 @@ class Actor:
             self.run.send(self.name, LeaveGroupRequest(group_id=self.group, members=list(entries or [own])))
 
     def start_commit(self, topic: str, offsets: Mapping[int, int], **fields: Any) -> None:
-        given = {
+        all_fields = {
             "group_id": self.group,
             "generation_id_or_member_epoch": self.generation,
             "member_id": self.member_id,
             "group_instance_id": self.instance_id,
         }
         partitions = [OffsetCommitRequestPartition(partition_index=p, committed_offset=o) for p, o in offsets.items()]
-        asked = [OffsetCommitRequestTopic(name=topic, partitions=partitions)]
-        self.run.send(self.name, OffsetCommitRequest(topics=asked, **(given | fields)))
+        request_topics = [OffsetCommitRequestTopic(name=topic, partitions=partitions)]
+        self.run.send(self.name, OffsetCommitRequest(topics=request_topics, **(all_fields | fields)))
 
     def commit(self, topics: Mapping[str, Mapping[int, int]], **fields: Any) -> Any:
-        given = {
+        all_fields = {
             "generation_id_or_member_epoch": self.generation,
             "member_id": self.member_id,
             "group_instance_id": self.instance_id,
         }
-        return commit(self.run, self.group, topics, actor=self.name, **(given | fields))
+        return commit(self.run, self.group, topics, actor=self.name, **(all_fields | fields))
 
 
 # Requests of any client.
@@ -177,7 +177,7 @@ def commit(
 ) -> Any:
     metadata, epoch = fields.pop("metadata", "m"), fields.pop("epoch", -1)
     ids = ids_of(run, list(topics), OffsetCommitRequest, 10)
-    asked = [
+    request_topics = [
         OffsetCommitRequestTopic(
             name=topic,
             topic_id=ids[topic],
@@ -193,7 +193,7 @@ def commit(
         )
         for topic, offsets in topics.items()
     ]
-    return run.ask(actor, OffsetCommitRequest(group_id=group, topics=asked, **fields))
+    return run.ask(actor, OffsetCommitRequest(group_id=group, topics=request_topics, **fields))
 
 
 def fetch(
@@ -202,12 +202,12 @@ def fetch(
     version = run.version(OffsetFetchRequest)
     if version >= 8:
         ids = ids_of(run, list(topics or ()), OffsetFetchRequest, 10)
-        asked = None
+        request_topics = None
         if topics is not None:
-            asked = [
+            request_topics = [
                 OffsetFetchRequestTopics(name=t, topic_id=ids[t], partition_indexes=list(p)) for t, p in topics.items()
             ]
-        entry = OffsetFetchRequestGroup(group_id=group, topics=asked, **fields)
+        entry = OffsetFetchRequestGroup(group_id=group, topics=request_topics, **fields)
         return run.ask("outsider", OffsetFetchRequest(groups=[entry], require_stable=stable))
     named = None
     if topics is not None or version < 2:
@@ -228,11 +228,11 @@ def delete_groups(run: ScriptRun, *groups: str) -> Any:
 
 
 def delete_offsets(run: ScriptRun, group: str, topics: Mapping[str, Sequence[int]]) -> Any:
-    asked = [
+    request_topics = [
         OffsetDeleteRequestTopic(name=t, partitions=[OffsetDeleteRequestPartition(partition_index=p) for p in ps])
         for t, ps in topics.items()
     ]
-    return run.ask("outsider", OffsetDeleteRequest(group_id=group, topics=asked))
+    return run.ask("outsider", OffsetDeleteRequest(group_id=group, topics=request_topics))
 
 
 def find(run: ScriptRun, *keys: str, key_type: int = 0) -> Any:
@@ -430,7 +430,7 @@ def a_static_member_restarts_during_a_rebalance(run: ScriptRun) -> None:
     ben.take()
     old = ben.twin()
     old.start_sync()  # waits for the leader
-    run.broker.let_others_be_heard(ann.group)
+    run.broker.await_earlier_requests(ann.group)
     ben.member_id = ""
     ben.start_join()
     old.take()  # fenced
@@ -545,7 +545,7 @@ def a_full_group(run: ScriptRun) -> None:
     look(run, late.group, topic)
     members[-1].leave()
     late.start_enter()
-    run.broker.let_others_be_heard(late.group)
+    run.broker.await_earlier_requests(late.group)
     for member in members[:-1]:
         member.start_join()
     for member in (*members[:-1], late):
@@ -554,11 +554,11 @@ def a_full_group(run: ScriptRun) -> None:
 
 def groups_without_a_name(run: ScriptRun) -> None:
     topic = run.topic()
-    nobody = Actor(run, "nobody", "")
-    nobody.join()
-    nobody.sync()
-    nobody.heartbeat()
-    nobody.leave()
+    unnamed = Actor(run, "nobody", "")
+    unnamed.join()
+    unnamed.sync()
+    unnamed.heartbeat()
+    unnamed.leave()
     commit(run, "", {topic: {0: 4}})
     fetch(run, "", {topic: [0]})
     delete_offsets(run, "", {topic: [0]})
@@ -568,22 +568,22 @@ def groups_without_a_name(run: ScriptRun) -> None:
 
 def offsets_from_outside(run: ScriptRun) -> None:
     group, topic, other = run.broker.group(), run.topic(), run.topic("other", 1)
-    gone = f"gone-{run.broker.mark}"
-    commit(run, group, {topic: {0: 1, 1: 2}, other: {0: 3, 1: 4, -1: 5}, gone: {0: 6}})
+    missing_group = f"gone-{run.broker.mark}"
+    commit(run, group, {topic: {0: 1, 1: 2}, other: {0: 3, 1: 4, -1: 5}, missing_group: {0: 6}})
     look(run, group, topic)
-    fetch(run, group, {topic: [1, 0, 7], other: [0], gone: [0]})
+    fetch(run, group, {topic: [1, 0, 7], other: [0], missing_group: [0]})
     commit(run, group, {topic: {0: -1, 1: 2**62}}, metadata=None, epoch=3)
     commit(run, group, {other: {0: 9}}, metadata="x" * 4096)
     commit(run, group, {topic: {0: 9}, other: {0: 9}}, metadata="x" * 4097)
     commit(run, group, {topic: {0: 9}, other: {0: 9}}, metadata="\N{GRINNING FACE}" * 2049)
-    commit(run, group, {gone: {0: 9}})
+    commit(run, group, {missing_group: {0: 9}})
     commit(run, group, {topic: {}})
     commit(run, group, {})
     commit(run, group, {topic: {0: 10}}, retention_time_ms=100_000)
     commit(run, group, {topic: {0: 10}}, member_id="someone")
     commit(run, group, {topic: {0: 11}}, generation_id_or_member_epoch=0)
     look(run, group, topic)
-    delete_offsets(run, group, {topic: [0, 5], other: [0, 1], gone: [0], f"more-{run.broker.mark}": []})
+    delete_offsets(run, group, {topic: [0, 5], other: [0, 1], missing_group: [0], f"more-{run.broker.mark}": []})
     delete_offsets(run, group, {})
     look(run, group, topic)
     delete_groups(run, group, "", group)

@@ -38,7 +38,7 @@ class Entry:
     """One response: its actor, its request, and its plain data with generated names replaced."""
 
     actor: str
-    asked: str
+    request: str
     version: int
     answer: Any
 
@@ -47,7 +47,7 @@ class Entry:
 class Difference:
     """The first difference between two transcripts."""
 
-    asked: str
+    request: str
     version: int
     path: str
     ours: Any
@@ -55,7 +55,7 @@ class Difference:
     where: str
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.asked} v{self.version} {self.path}: ours {self.ours!r}, theirs {self.theirs!r}"
+        return f"{self.where}: {self.request} v{self.version} {self.path}: ours {self.ours!r}, theirs {self.theirs!r}"
 
 
 class Names:
@@ -104,15 +104,15 @@ class Names:
 
 def fitted(message: Any, version: int) -> Any:
     """Return ``message`` without the fields that ``version`` does not have."""
-    given = {}
+    values = {}
     for spec in message.FIELDS:
         value = getattr(message, spec.name)
         if version not in spec.versions or (value is None and version not in spec.nullable):
             continue
-        given[spec.name] = (
+        values[spec.name] = (
             [fitted(v, version) if isinstance(v, Message) else v for v in value] if isinstance(value, list) else value
         )
-    return type(message)(**given)
+    return type(message)(**values)
 
 
 class ScriptRun:
@@ -151,7 +151,7 @@ class ScriptRun:
     def take(self, actor: str) -> Any:
         """Wait for ``actor``'s next response and record it; None at a timeout or a closed connection."""
         wire = self._wires[actor]
-        _, message, version = wire._asked[0]
+        _, message, version = wire._requests[0]
         wire.socket.settimeout(SILENCE_S)
         answer: Any = None
         noted: Any = NO_ANSWER
@@ -194,12 +194,12 @@ def compare(ours: list[Entry], theirs: list[Entry]) -> list[Difference]:
     found = []
     for i, (mine, other) in enumerate(zip(ours, theirs, strict=False)):
         where = f"answer {i} (to {mine.actor})"
-        if (mine.actor, mine.asked, mine.version) != (other.actor, other.asked, other.version):
-            found.append(Difference(mine.asked, mine.version, "what is asked", mine, other, where))
+        if (mine.actor, mine.request, mine.version) != (other.actor, other.request, other.version):
+            found.append(Difference(mine.request, mine.version, "what is asked", mine, other, where))
             break
         for path, a, b in unequal(mine.answer, other.answer, ""):
-            if not is_allowed(mine.asked, path, a, b):
-                found.append(Difference(mine.asked, mine.version, path, a, b, where))
+            if not is_allowed(mine.request, path, a, b):
+                found.append(Difference(mine.request, mine.version, path, a, b, where))
     if len(ours) != len(theirs):
         found.append(Difference("", 0, "number of answers", len(ours), len(theirs), "at the end"))
     return found

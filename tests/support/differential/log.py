@@ -155,7 +155,7 @@ def idempotent_producing(run: ScriptRun) -> None:
 def fetch(
     run: ScriptRun, topics: Mapping[str, Mapping[int, int]], *, epoch: int = -1, limit: int = 1 << 20, **fields: Any
 ) -> Any:
-    asked = [
+    request_topics = [
         FetchTopic(
             topic=topic,
             topic_id=id_of(run, topic, FetchRequest, 13),
@@ -166,18 +166,18 @@ def fetch(
         )
         for topic, at in topics.items()
     ]
-    given = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 24, "session_epoch": -1} | fields
-    return run.ask("reader", FetchRequest(topics=asked, **given))
+    values = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 24, "session_epoch": -1} | fields
+    return run.ask("reader", FetchRequest(topics=request_topics, **values))
 
 
 def fetching(run: ScriptRun) -> None:
-    topic, gone = run.topic(), f"gone-{run.broker.mark}"
+    topic, missing_topic = run.topic(), f"gone-{run.broker.mark}"
     for _ in range(3):
         produce(run, topic, {0: build_batch(records())})
     for offset in (0, 1, 3, 8, 9, 10, -1):
         fetch(run, {topic: {0: offset}})
     fetch(run, {topic: {0: 0, 1: 0, 5: 0}})
-    fetch(run, {topic: {0: 0}, gone: {0: 0}})
+    fetch(run, {topic: {0: 0}, missing_topic: {0: 0}})
     for epoch in (0, 1, 99):
         fetch(run, {topic: {0: 0}}, epoch=epoch)
     fetch(run, {topic: {0: 0, 1: 0}}, limit=1)
@@ -212,8 +212,10 @@ def fetching_in_sessions(run: ScriptRun) -> None:
 
 def offsets(run: ScriptRun, topic: str, *times: int, partition: int = 0, **fields: Any) -> None:
     for time in times:
-        asked = ListOffsetsPartition(partition_index=partition, timestamp=time, **fields)
-        message = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[asked])])
+        request_partition = ListOffsetsPartition(partition_index=partition, timestamp=time, **fields)
+        message = ListOffsetsRequest(
+            replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[request_partition])]
+        )
         run.ask("reader", message)
 
 
@@ -233,8 +235,12 @@ def offsets_of_epochs(run: ScriptRun) -> None:
     topic = run.topic()
     produce(run, topic, {0: build_batch(records())})
     for partition, current, epoch in ((0, -1, 0), (0, 0, 0), (0, 5, 0), (0, -1, 7), (1, -1, 0), (9, -1, 0)):
-        asked = OffsetForLeaderPartition(partition=partition, current_leader_epoch=current, leader_epoch=epoch)
-        message = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic=topic, partitions=[asked])])
+        request_partition = OffsetForLeaderPartition(
+            partition=partition, current_leader_epoch=current, leader_epoch=epoch
+        )
+        message = OffsetForLeaderEpochRequest(
+            topics=[OffsetForLeaderTopic(topic=topic, partitions=[request_partition])]
+        )
         run.ask("reader", message)
 
 
@@ -243,10 +249,10 @@ def deleting_records(run: ScriptRun) -> None:
     for _ in range(2):
         produce(run, topic, {0: build_batch(records())})
     for partition, offset in ((0, 2), (0, 2), (0, 1), (0, 7), (0, -2), (1, 0), (9, 0), (0, -1)):
-        asked = DeleteRecordsTopic(
+        request_topic = DeleteRecordsTopic(
             name=topic, partitions=[DeleteRecordsPartition(partition_index=partition, offset=offset)]
         )
-        run.ask("admin", DeleteRecordsRequest(topics=[asked], timeout_ms=5000))
+        run.ask("admin", DeleteRecordsRequest(topics=[request_topic], timeout_ms=5000))
         offsets(run, topic, -2, -1)
     fetch(run, {topic: {0: 0}})
 
@@ -270,10 +276,10 @@ def describing(run: ScriptRun) -> None:
     metadata(run, topic, include_topic_authorized_operations=True, include_cluster_authorized_operations=True)
     if run.version(MetadataRequest) >= 12:
         for topic_id in (run.broker.topic_id(topic), STRANGER):
-            asked = MetadataRequestTopic(topic_id=topic_id, name=None)
-            run.ask("admin", MetadataRequest(topics=[asked], allow_auto_topic_creation=False))
-    for told in (False, True):
-        run.ask("admin", DescribeClusterRequest(include_cluster_authorized_operations=told))
+            request_topic = MetadataRequestTopic(topic_id=topic_id, name=None)
+            run.ask("admin", MetadataRequest(topics=[request_topic], allow_auto_topic_creation=False))
+    for included in (False, True):
+        run.ask("admin", DescribeClusterRequest(include_cluster_authorized_operations=included))
 
 
 def creatable(
@@ -314,23 +320,23 @@ def creating_topics(run: ScriptRun) -> None:
 
 def growing_and_deleting_topics(run: ScriptRun) -> None:
     topic = run.topic()
-    gone = f"gone-{run.broker.mark}"
-    for name, count in ((topic, 4), (topic, 4), (topic, 2), (topic, 0), (topic, -1), (gone, 3)):
-        asked = CreatePartitionsTopic(name=name, count=count, assignments=None)
-        run.ask("admin", CreatePartitionsRequest(topics=[asked], timeout_ms=5000))
-    asked = CreatePartitionsTopic(name=topic, count=9, assignments=None)
-    run.ask("admin", CreatePartitionsRequest(topics=[asked, asked], timeout_ms=5000))
-    run.ask("admin", CreatePartitionsRequest(topics=[asked], timeout_ms=5000, validate_only=True))
+    missing_topic = f"gone-{run.broker.mark}"
+    for name, count in ((topic, 4), (topic, 4), (topic, 2), (topic, 0), (topic, -1), (missing_topic, 3)):
+        request_topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
+        run.ask("admin", CreatePartitionsRequest(topics=[request_topic], timeout_ms=5000))
+    request_topic = CreatePartitionsTopic(name=topic, count=9, assignments=None)
+    run.ask("admin", CreatePartitionsRequest(topics=[request_topic, request_topic], timeout_ms=5000))
+    run.ask("admin", CreatePartitionsRequest(topics=[request_topic], timeout_ms=5000, validate_only=True))
     lots = [CreatePartitionsAssignment(broker_ids=[99])]
-    asked = CreatePartitionsTopic(name=topic, count=5, assignments=lots)
-    run.ask("admin", CreatePartitionsRequest(topics=[asked], timeout_ms=5000))
+    request_topic = CreatePartitionsTopic(name=topic, count=5, assignments=lots)
+    run.ask("admin", CreatePartitionsRequest(topics=[request_topic], timeout_ms=5000))
     if run.version(DeleteTopicsRequest) < 6:
-        run.ask("admin", DeleteTopicsRequest(topic_names=[topic, gone], timeout_ms=5000))
+        run.ask("admin", DeleteTopicsRequest(topic_names=[topic, missing_topic], timeout_ms=5000))
         return
     topic_id = run.broker.topic_id(topic)
     for states in (
         [DeleteTopicState(name=topic, topic_id=topic_id)],
-        [DeleteTopicState(name=gone), DeleteTopicState(topic_id=STRANGER)],
+        [DeleteTopicState(name=missing_topic), DeleteTopicState(topic_id=STRANGER)],
         [DeleteTopicState(name=None)],
         [DeleteTopicState(topic_id=topic_id)],
     ):
@@ -344,8 +350,8 @@ SHARED = ("retention.ms", "cleanup.policy", "max.message.bytes", "message.timest
 
 def options(run: ScriptRun, topic: str, names: Sequence[str] | None = SHARED, **fields: Any) -> None:
     keys = None if names is None else list(names)
-    asked = DescribeConfigsResource(resource_type=2, resource_name=topic, configuration_keys=keys)
-    run.ask("admin", DescribeConfigsRequest(resources=[asked], **fields))
+    resource = DescribeConfigsResource(resource_type=2, resource_name=topic, configuration_keys=keys)
+    run.ask("admin", DescribeConfigsRequest(resources=[resource], **fields))
 
 
 def describing_options(run: ScriptRun) -> None:
@@ -357,8 +363,8 @@ def describing_options(run: ScriptRun) -> None:
     options(run, f"gone-{run.broker.mark}")
     options(run, "no/name")
     for kind, name in ((4, "99"), (4, "not a number"), (77, "x")):
-        asked = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=["x"])
-        run.ask("admin", DescribeConfigsRequest(resources=[asked]))
+        resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=["x"])
+        run.ask("admin", DescribeConfigsRequest(resources=[resource]))
 
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -366,8 +372,8 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 def alter(run: ScriptRun, topic: str, *changes: tuple[str, int, str | None], **fields: Any) -> None:
     configs = [AlterableConfig(name=n, config_operation=op, value=v) for n, op, v in changes]
-    asked = AlterConfigsResource(resource_type=2, resource_name=topic, configs=configs)
-    run.ask("admin", IncrementalAlterConfigsRequest(resources=[asked], **fields))
+    resource = AlterConfigsResource(resource_type=2, resource_name=topic, configs=configs)
+    run.ask("admin", IncrementalAlterConfigsRequest(resources=[resource], **fields))
 
 
 def altering_options(run: ScriptRun) -> None:
@@ -391,7 +397,7 @@ def altering_options(run: ScriptRun) -> None:
 # ApiVersions.
 
 
-def who_is_meant(run: ScriptRun) -> None:
+def misaddressed_requests(run: ScriptRun) -> None:
     if not run.can_say(ApiVersionsRequest, "cluster_id"):
         return
     cluster = run.broker.ask(DescribeClusterRequest(), 0)
@@ -408,7 +414,7 @@ def versions(run: ScriptRun, software: str = "x", **fields: Any) -> None:
 
 
 SCRIPTS = (
-    who_is_meant,
+    misaddressed_requests,
     producing,
     producing_what_is_wrong,
     topics_with_rules,

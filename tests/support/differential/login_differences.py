@@ -23,7 +23,7 @@ class MayOfLogins:
 
 def _both_are_refused(ours: Transcript, theirs: Transcript) -> bool:
     """Return True if both brokers close the connection and answer with the same error code, if any."""
-    codes = [[part.get("error_code") for part in told if isinstance(part, dict)] for told in (ours, theirs)]
+    codes = [[part.get("error_code") for part in parts if isinstance(part, dict)] for parts in (ours, theirs)]
     return codes[0] == codes[1] and ours[-1] == theirs[-1] == "closed"
 
 

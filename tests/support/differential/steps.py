@@ -87,11 +87,11 @@ class StepRun:
         self.wires[actor].send(fitted(message, version), version)
 
     def note(self, actor: str, answer: Any) -> None:
-        asked, version = self.waiting.pop(actor)
+        request, version = self.waiting.pop(actor)
         noted = answer if isinstance(answer, str) else self.names.plain(answer)
         if noted == CLOSED:
             del self.wires[actor]
-        self.transcript.append(Entry(actor, asked, version, noted))
+        self.transcript.append(Entry(actor, request, version, noted))
 
 
 class GroupOfFive:
@@ -178,7 +178,7 @@ def run_on_ours(steps: Sequence[Step], mark: str) -> tuple[list[Entry], Schedule
     admin.ask(FindCoordinatorRequest(coordinator_keys=[sequence.group]), 4)
     schedule: Schedule = []
     for step in steps:
-        if _is_left_out(stage, sequence, step):
+        if _is_skipped(stage, sequence, step):
             schedule.append(None)
             continue
         sequence.start(step)
@@ -194,7 +194,7 @@ def run_on_ours(steps: Sequence[Step], mark: str) -> tuple[list[Entry], Schedule
     return run.transcript, schedule
 
 
-def _is_left_out(stage: BrokerStage, sequence: GroupOfFive, step: Step) -> bool:
+def _is_skipped(stage: BrokerStage, sequence: GroupOfFive, step: Step) -> bool:
     """Return True if a step is left out: its actor waits, or the outcome is random in Kafka.
 
     Kafka picks a random leader after the leader leaves, and deletes a group of offsets alone only at its next sweep.
@@ -226,7 +226,7 @@ def run_on_theirs(steps: Sequence[Step], schedule: Schedule, broker: BrokerUnder
             sequence.learn(name, answer)
             run.note(name, answer)
         if asker not in answered or step[0] == "leave":  # the last leave ends a round by an immediate timer
-            broker.let_others_be_heard(sequence.group)
+            broker.await_earlier_requests(sequence.group)
     for name in sorted(run.waiting):
         answer = _take(run.wires[name], 0.02)
         if answer != NO_ANSWER:

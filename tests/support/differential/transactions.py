@@ -31,7 +31,7 @@ from support.waiting import eventually
 
 UNDER_WAY = {"PrepareCommit", "PrepareAbort", "PrepareEpochFence"}
 TRANSACTION = 1
-NOBODY = 4_000_000_000
+UNKNOWN_PRODUCER_ID = 4_000_000_000
 """A producer id that no broker has assigned."""
 
 
@@ -51,15 +51,15 @@ class Writer:
         broker.eventually_serves(InitProducerIdRequest(transactional_id=self.name, transaction_timeout_ms=60_000), 4)
         return self
 
-    def init(self, *, timeout_ms: int = 60_000, known: tuple[int, int] = (-1, -1)) -> Any:
-        """Send InitProducerId; ``known``: producer id and epoch in the request (KIP-360)."""
-        asked = InitProducerIdRequest(
+    def init(self, *, timeout_ms: int = 60_000, producer: tuple[int, int] = (-1, -1)) -> Any:
+        """Send InitProducerId; ``producer``: producer id and epoch in the request (KIP-360)."""
+        request = InitProducerIdRequest(
             transactional_id=self.name,
             transaction_timeout_ms=timeout_ms,
-            producer_id=known[0],
-            producer_epoch=known[1],
+            producer_id=producer[0],
+            producer_epoch=producer[1],
         )
-        answer = self.run.ask("coordinator", asked)
+        answer = self.run.ask("coordinator", request)
         if answer is not None and not answer.error_code:
             self.producer_id, self.epoch, self.sequence = answer.producer_id, answer.producer_epoch, 0
         return answer
@@ -102,15 +102,15 @@ class Writer:
 
     def add_group(self, group: str, *, epoch: int | None = None) -> None:
         at = self.epoch if epoch is None else epoch
-        asked = AddOffsetsToTxnRequest(
+        request = AddOffsetsToTxnRequest(
             transactional_id=self.name, producer_id=self.producer_id, producer_epoch=at, group_id=group
         )
-        self.run.ask("coordinator", asked)
+        self.run.ask("coordinator", request)
 
     def commit_offset(self, group: str, topic: str, offset: int, **member: Any) -> None:
         partition = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="m")
         topic_id = id_of(self.run, topic, TxnOffsetCommitRequest, 6)
-        asked = TxnOffsetCommitRequest(
+        request = TxnOffsetCommitRequest(
             transactional_id=self.name,
             group_id=group,
             producer_id=self.producer_id,
@@ -118,13 +118,13 @@ class Writer:
             topics=[TxnOffsetCommitRequestTopic(name=topic, topic_id=topic_id, partitions=[partition])],
             **member,
         )
-        self.run.ask("group", asked)
+        self.run.ask("group", request)
 
     def end(self, *, commit: bool = True, producer_id: int | None = None, epoch: int | None = None) -> None:
         who = self.producer_id if producer_id is None else producer_id
         at = self.epoch if epoch is None else epoch
-        asked = EndTxnRequest(transactional_id=self.name, producer_id=who, producer_epoch=at, committed=commit)
-        answer = self.run.ask("coordinator", asked)
+        request = EndTxnRequest(transactional_id=self.name, producer_id=who, producer_epoch=at, committed=commit)
+        answer = self.run.ask("coordinator", request)
         if answer is not None and not answer.error_code and answer.producer_id >= 0:
             self.producer_id, self.epoch, self.sequence = answer.producer_id, answer.producer_epoch, 0
         eventually(lambda: self.state() not in UNDER_WAY, "the markers are never written")
@@ -175,7 +175,7 @@ def a_transaction(run: ScriptRun) -> None:
         writer.end(commit=commit)  # a retry after a lost response
         writer.end(commit=not commit)
         describe(run, writer.name)
-    writer.init(known=(writer.producer_id, writer.epoch))
+    writer.init(producer=(writer.producer_id, writer.epoch))
     writer.write(topic)
     writer.end(commit=False)
     ends(run, topic)
@@ -183,24 +183,24 @@ def a_transaction(run: ScriptRun) -> None:
 
 
 def what_is_no_transaction(run: ScriptRun) -> None:
-    topic, gone, writer = run.topic(), f"gone-{run.broker.mark}", Writer(run).is_served()
+    topic, missing_topic, writer = run.topic(), f"gone-{run.broker.mark}", Writer(run).is_served()
     for timeout_ms in (0, -1, 900_001):
         writer.init(timeout_ms=timeout_ms)
-    writer.init(known=(NOBODY, 0))
+    writer.init(producer=(UNKNOWN_PRODUCER_ID, 0))
     writer.init()
     writer.end()
     writer.end(commit=False)
-    writer.add(gone, 0)
+    writer.add(missing_topic, 0)
     writer.add(topic, 0, 7)
     describe(run, writer.name)
     for epoch in (writer.epoch + 1, writer.epoch - 1):
         writer.add(topic, 0, epoch=epoch)
         writer.end(epoch=epoch)
         writer.write(topic, epoch=epoch)
-    writer.add(topic, 0, producer_id=NOBODY)
-    writer.end(producer_id=NOBODY)
+    writer.add(topic, 0, producer_id=UNKNOWN_PRODUCER_ID)
+    writer.end(producer_id=UNKNOWN_PRODUCER_ID)
     stranger = Writer(run, "stranger")
-    stranger.producer_id, stranger.epoch = NOBODY, 0
+    stranger.producer_id, stranger.epoch = UNKNOWN_PRODUCER_ID, 0
     stranger.add(topic, 0)
     stranger.add_group(f"g-{run.broker.mark}")
     stranger.end()
@@ -221,7 +221,7 @@ def who_comes_later_fences(run: ScriptRun) -> None:
     first.add(topic, 1)
     first.add_group(run.broker.group())
     first.end()
-    first.init(known=(first.producer_id, first.epoch))
+    first.init(producer=(first.producer_id, first.epoch))
     second.add(topic, 1)
     second.write(topic, 1)
     second.end()
@@ -258,7 +258,7 @@ def listing_transactions(run: ScriptRun) -> None:
     open_one.write(topic)
     for states in ([], ["Ongoing"], ["Empty", "no such state"], ["ongoing"]):
         run.ask("administrator", ListTransactionsRequest(state_filters=states))
-    run.ask("administrator", ListTransactionsRequest(producer_id_filters=[idle.producer_id, NOBODY]))
+    run.ask("administrator", ListTransactionsRequest(producer_id_filters=[idle.producer_id, UNKNOWN_PRODUCER_ID]))
     run.ask("administrator", ListTransactionsRequest(duration_filter=3_600_000))
     if run.can_say(ListTransactionsRequest, "transactional_id_pattern"):
         for pattern in ("open.*", "(", ""):

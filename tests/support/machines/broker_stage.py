@@ -37,7 +37,7 @@ class Peer:
         """Log level of the closed connection's event."""
         self.paused = False
         self._reader = FrameReader(1 << 30)
-        self._asked: deque[tuple[int, Message, int]] = deque()
+        self._requests: deque[tuple[int, Message, int]] = deque()
         self._answers: deque[Message] = deque()
         self.raw: deque[bytes] = deque()
         """Frames outside of requests: login tokens."""
@@ -51,7 +51,7 @@ class Peer:
     ) -> bytes:
         self._correlation_id += 1
         if answered:
-            self._asked.append((self._correlation_id, message, version))
+            self._requests.append((self._correlation_id, message, version))
         header = RequestHeader(type(message).API_KEY, version, self._correlation_id, client_id)
         return b"".join(build_request(header, message))
 
@@ -73,10 +73,10 @@ class Peer:
 
     def received(self, buffers: list[Buffer]) -> None:
         for frame in self._reader.feed(b"".join(buffers)):
-            if not self._asked:
+            if not self._requests:
                 self.raw.append(bytes(frame))
                 continue
-            correlation_id, message, version = self._asked.popleft()
+            correlation_id, message, version = self._requests.popleft()
             response = APIS[type(message).API_KEY].response
             got, answer = parse_response(frame, response, version)
             assert got == correlation_id, "answers keep the order of requests"
@@ -91,8 +91,8 @@ class Peer:
         from kohort.wire.messages.topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
         settings = [CreatableTopicConfig(name=k.replace("_", "."), value=v) for k, v in configs.items()]
-        asked = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1, configs=settings)
-        answer = self.ask(CreateTopicsRequest(topics=[asked]), 7)
+        request_topic = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1, configs=settings)
+        answer = self.ask(CreateTopicsRequest(topics=[request_topic]), 7)
         assert answer.topics[0].error_code == 0, answer
 
     def topic_id(self, topic: str) -> bytes:
@@ -113,8 +113,8 @@ class BrokerStage:
     """A broker, its storage, its connections, and a manual clock."""
 
     def __init__(self, storage: MemoryStorage | None = None, **options: object) -> None:
-        given = {"offsets_topic_num_partitions": 5, "group_initial_rebalance_delay_ms": 0, **options}
-        self.config: BrokerConfig = self.configured(given)
+        settings = {"offsets_topic_num_partitions": 5, "group_initial_rebalance_delay_ms": 0, **options}
+        self.config: BrokerConfig = self.configured(settings)
         self.storage = MemoryStorage() if storage is None else storage
         self.clock = ManualClock()
         self.rng = random.Random(7)
@@ -123,8 +123,8 @@ class BrokerStage:
         self.start()
 
     @staticmethod
-    def configured(given: dict[str, object]) -> BrokerConfig:
-        return parse_config(BrokerConfig, given)
+    def configured(settings: dict[str, object]) -> BrokerConfig:
+        return parse_config(BrokerConfig, settings)
 
     @property
     def now_ms(self) -> int:
@@ -166,7 +166,7 @@ class BrokerStage:
     def check(self) -> None:
         check_all(self.broker.state.coordinator, self.now_ms)
 
-    def said(self) -> list[str]:
+    def log_lines(self) -> list[str]:
         """Return the log lines since the last call."""
         return [str(note) for note in self.broker.take_notes()]
 
@@ -197,14 +197,14 @@ def fetch_request(
     version: int = 12,
     topic_id: bytes = bytes(16),
 ) -> FetchRequest:
-    asked = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
+    request_partition = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
     return FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
         max_bytes=max_bytes,
         session_id=session_id,
         session_epoch=session_epoch,
-        topics=[FetchTopic(topic=topic, topic_id=topic_id, partitions=[asked])],
+        topics=[FetchTopic(topic=topic, topic_id=topic_id, partitions=[request_partition])],
     )
 
 

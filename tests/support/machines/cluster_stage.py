@@ -92,8 +92,8 @@ class ClusterStage:
     """Nodes 1 to ``count``, all up."""
 
     def __init__(self, count: int = 3, storage: Storage | None = None, **options: object) -> None:
-        given = {"offsets_topic_num_partitions": 6, "group_initial_rebalance_delay_ms": 0, **options}
-        self.config: BrokerConfig = parse_config(BrokerConfig, given)
+        settings = {"offsets_topic_num_partitions": 6, "group_initial_rebalance_delay_ms": 0, **options}
+        self.config: BrokerConfig = parse_config(BrokerConfig, settings)
         self.storage = storage if storage is not None else MemoryStorage()
         self.clock = ManualClock()
         self.rng = random.Random(7)
@@ -189,8 +189,12 @@ class ClusterStage:
         assert self.alter_stopped(SUBTRACT, node_id) == 0
 
     def reassign(self, topic: str, partition: int, replicas: Iterable[int] | None) -> int:
-        asked = ReassignablePartition(partition_index=partition, replicas=None if replicas is None else list(replicas))
-        request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=topic, partitions=[asked])])
+        request_partition = ReassignablePartition(
+            partition_index=partition, replicas=None if replicas is None else list(replicas)
+        )
+        request = AlterPartitionReassignmentsRequest(
+            topics=[ReassignableTopic(name=topic, partitions=[request_partition])]
+        )
         return self.peer().ask(request, 1).responses[0].partitions[0].error_code
 
     def elect(self, topic: str, partition: int, kind: int = 0) -> int:

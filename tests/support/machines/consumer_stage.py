@@ -34,7 +34,7 @@ class User:
         self.stage = stage
         config, rng = client_config(ConsumerConfig, None, options), random.Random(stage.next_seed())
         self.machine = ConsumerMachine(config, rng, prefetch_bytes=prefetch_bytes)
-        self.told: list[tuple[str, str]] = []
+        self.callbacks: list[tuple[str, str]] = []
         self.records: list[Record] = []
         self.errors: list[KohortError] = []
         self.on_callback: Callable[[CallbackNeeded], None] = lambda _: None
@@ -55,7 +55,7 @@ class User:
         self.machine.enter_poll(self.stage.now_ms)
         try:
             while (callback := self.machine.advance(self.stage.now_ms)) is not None:
-                self.told.append((callback.kind, names(callback.partitions)))
+                self.callbacks.append((callback.kind, names(callback.partitions)))
                 self.on_callback(callback)
                 self.machine.acknowledge(self.stage.now_ms)
             return self._read(most)
@@ -90,7 +90,7 @@ class User:
         self.alive = False
         callback = self.machine.prepare_leave()
         if callback is not None:
-            self.told.append((callback.kind, names(callback.partitions)))
+            self.callbacks.append((callback.kind, names(callback.partitions)))
         return self.machine.leave("the consumer is being closed")
 
     def die(self) -> None:

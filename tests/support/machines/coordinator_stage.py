@@ -74,7 +74,7 @@ class Topics:
         return self.ids.get(name)
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        return next((name for name, known in self.ids.items() if known == topic_id), None)
+        return next((name for name, other_id in self.ids.items() if other_id == topic_id), None)
 
     def partition_count(self, name: str) -> int | None:
         return self.partitions.get(name)
@@ -124,7 +124,7 @@ class CoordinatorStage:
         self.answers: dict[int, Message] = {}
         self.journal: list[JournalEntry] = []
         self.tickets = 0
-        self.asked: set[type[Message]] = set()
+        self.received_types: set[type[Message]] = set()
         self.appended = 0
         self.coordinator = self._coordinator()
 
@@ -139,8 +139,8 @@ class CoordinatorStage:
     ) -> None:
         if self.refuse_with is not None:
             raise self.refuse_with
-        held = [(b"", InTransaction(producer.producer_id, list(records)))] if producer is not None else records
-        self.log[partition].extend(held)
+        entries = [(b"", InTransaction(producer.producer_id, list(records)))] if producer is not None else records
+        self.log[partition].extend(entries)
         self.appended += len(records)
 
     @property
@@ -163,7 +163,7 @@ class CoordinatorStage:
     ) -> int:
         """Send a request; return its ticket. The response appears in ``answers``."""
         self.tickets += 1
-        self.asked.add(type(message))
+        self.received_types.add(type(message))
         request = GroupRequest(
             message, version, client_id, client_host, self.tickets, connection, may_describe, principal, software
         )
@@ -272,7 +272,7 @@ class CoordinatorStage:
         self,
         member_id: str,
         generation: int,
-        given: dict[str, bytes] | None = None,
+        assignments: dict[str, bytes] | None = None,
         *,
         version: int = 5,
         instance_id: str | None = None,
@@ -288,7 +288,7 @@ class CoordinatorStage:
             group_instance_id=instance_id,
             protocol_type=protocol_type,
             protocol_name=protocol_name,
-            assignments=[SyncGroupRequestAssignment(member_id=m, assignment=a) for m, a in (given or {}).items()],
+            assignments=[SyncGroupRequestAssignment(member_id=m, assignment=a) for m, a in (assignments or {}).items()],
         )
         return self.ask(message, version, **who)
 
@@ -359,11 +359,11 @@ class CoordinatorStage:
         *,
         group: str = GROUP,
         version: int = 1,
-        **said: Any,
+        **fields: Any,
     ) -> ConsumerGroupHeartbeatResponse:
-        """Send a ConsumerGroupHeartbeat; ``said``: fields of the request, ``client_id`` and the like."""
-        known = ("client_id", "client_host", "connection", "may_describe", "software")
-        who = {name: said.pop(name) for name in known if name in said}
+        """Send a ConsumerGroupHeartbeat; ``fields``: fields of the request, ``client_id`` and the like."""
+        names = ("client_id", "client_host", "connection", "may_describe", "software")
+        who = {name: fields.pop(name) for name in names if name in fields}
         topic_partitions = None
         if owned is not None:
             by_topic: dict[str, list[int]] = {}
@@ -374,18 +374,18 @@ class CoordinatorStage:
                 for topic, of in by_topic.items()
             ]
         message = ConsumerGroupHeartbeatRequest(
-            group_id=group, member_id=member_id, member_epoch=epoch, topic_partitions=topic_partitions, **said
+            group_id=group, member_id=member_id, member_epoch=epoch, topic_partitions=topic_partitions, **fields
         )
         answer = self.answer(self.ask(message, version, **who))
         assert isinstance(answer, ConsumerGroupHeartbeatResponse)
         return answer
 
-    def come(self, member_id: str, *topics: str, **said: Any) -> ConsumerGroupHeartbeatResponse:
+    def come(self, member_id: str, *topics: str, **fields: Any) -> ConsumerGroupHeartbeatResponse:
         """Join a consumer group with a subscription to ``topics`` (default t)."""
-        said = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": list(topics or ("t",))} | said
-        return self.beat(member_id, 0, [], **said)
+        fields = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": list(topics or ("t",))} | fields
+        return self.beat(member_id, 0, [], **fields)
 
-    def told(self, answer: ConsumerGroupHeartbeatResponse) -> list[tuple[str, int]] | None:
+    def assignment_in(self, answer: ConsumerGroupHeartbeatResponse) -> list[tuple[str, int]] | None:
         """Return the assignment in a response, by topic names; None without an assignment."""
         if answer.assignment is None:
             return None
@@ -408,9 +408,9 @@ class CoordinatorStage:
         generation = max(j.generation_id for j in joined)
         assert all(j.generation_id == generation for j in joined)
         leader = joined[0].leader
-        given = {m: assignment(("t", i)) for i, m in enumerate(ids)}
+        assignments = {m: assignment(("t", i)) for i, m in enumerate(ids)}
         group = options.get("group", GROUP)
         for member_id in [leader, *(m for m in ids if m != leader)]:
-            ticket = self.sync(member_id, generation, given if member_id == leader else None, group=group)
-            assert self.answer(ticket).assignment == given[member_id]
+            ticket = self.sync(member_id, generation, assignments if member_id == leader else None, group=group)
+            assert self.answer(ticket).assignment == assignments[member_id]
         return [leader, *(m for m in ids if m != leader)], generation

@@ -59,8 +59,8 @@ class LogStage:
         return log
 
     def append(self, *values: str, at_ms: int | None = None, **producer: Any) -> AppendResult:
-        given = batch(values or ("v",), at_ms=self.now_ms if at_ms is None else at_ms, **producer)
-        return self.log.append(given, self.now_ms)
+        records = batch(values or ("v",), at_ms=self.now_ms if at_ms is None else at_ms, **producer)
+        return self.log.append(records, self.now_ms)
 
     def fill(self, count: int, key: bytes | None = None) -> list[str]:
         """Append ``count`` batches of one record each, with their offset as value."""

@@ -35,13 +35,13 @@ def check_all_is_there(stage: BrokerStage, ann: RawMember) -> None:
     ann.wire = stage.connect()
     assert ann.heartbeat() == 0
     assert committed(ann.wire, GROUP, TOPIC, [0]) == {0: OFFSET}
-    known = stage.broker.state.cluster.transactions.get(TRANSACTIONAL_ID)
-    assert known is not None
-    assert known.producer_id >= 0
+    transaction = stage.broker.state.cluster.transactions.get(TRANSACTIONAL_ID)
+    assert transaction is not None
+    assert transaction.producer_id >= 0
     producer = Transactional(stage.connect(), TRANSACTIONAL_ID)
     if producer.init() == ErrorCode.CONCURRENT_TRANSACTIONS:
         assert producer.init() == 0, "what was open is aborted by now"
-    assert producer.producer_id == known.producer_id
+    assert producer.producer_id == transaction.producer_id
 
 
 def own_logs(stage: BrokerStage) -> dict[str, PartitionLog]:

@@ -22,12 +22,12 @@ RNG = random.Random(11)
 
 def sasl_stage(*mechanisms: str, overrides: dict[str, str] | None = None, **options: object) -> BrokerStage:
     """A broker with two listeners: SASL, and PLAINTEXT without a login."""
-    said = {"plain.sasl.jaas.config": f"{JAAS};", **(overrides or {})}
+    settings = {"plain.sasl.jaas.config": f"{JAAS};", **(overrides or {})}
     return BrokerStage(
         listeners=["PLAINTEXT://127.0.0.1:9092", "SASL://127.0.0.1:9093"],
         listener_security_protocol_map=["PLAINTEXT:PLAINTEXT", "SASL:SASL_PLAINTEXT"],
         sasl_enabled_mechanisms=list(mechanisms or ["PLAIN"]),
-        **{f"listener.name.sasl.{name}": value for name, value in said.items()},
+        **{f"listener.name.sasl.{name}": value for name, value in settings.items()},
         **options,
     )
 

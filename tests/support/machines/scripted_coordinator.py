@@ -56,11 +56,11 @@ class ScriptedCoordinator(ScriptedGroup):
     def __init__(self) -> None:
         super().__init__()
         self.epoch = 1
-        self.said = "it says so"
+        self.error_message = "it says so"
         self.topics = {"t", "u"}
         self.hidden: set[str] = set()
         self._target = "t-0"
-        self._is_news = False
+        self._is_target_new = False
         self.one.features = {"group.version": 1}
         self.one.on(Heartbeat, self._answering(Heartbeat, self.on_beat))
 
@@ -76,7 +76,7 @@ class ScriptedCoordinator(ScriptedGroup):
 
     def assign(self, partitions: str) -> None:
         """Set the target assignment."""
-        self._target, self._is_news = partitions, True
+        self._target, self._is_target_new = partitions, True
 
     @property
     def target(self) -> list[TopicPartition]:
@@ -93,12 +93,12 @@ class ScriptedCoordinator(ScriptedGroup):
     def on_beat(self, request: Heartbeat) -> Answer:
         code = self.code(Heartbeat)
         if code:
-            return ConsumerGroupHeartbeatResponse(error_code=code, error_message=self.said)
+            return ConsumerGroupHeartbeatResponse(error_code=code, error_message=self.error_message)
         if request.member_epoch < 0:
             return ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
         says_all = request.rebalance_timeout_ms >= 0 and request.topic_partitions is not None
-        tells = self._is_news or says_all or request.member_epoch == 0
-        self._is_news = False
+        tells = self._is_target_new or says_all or request.member_epoch == 0
+        self._is_target_new = False
         return ConsumerGroupHeartbeatResponse(
             member_id=request.member_id,
             member_epoch=self.epoch,
@@ -109,9 +109,9 @@ class ScriptedCoordinator(ScriptedGroup):
     def on_metadata(self, request: MetadataRequest) -> MetadataResponse:
         by_id = {id_of(topic): topic for topic in self.topics}
         if request.topics is None:
-            wanted = sorted(self.topics)
+            requested_names = sorted(self.topics)
         else:
-            wanted = [t.name or by_id[t.topic_id] for t in request.topics]
+            requested_names = [t.name or by_id[t.topic_id] for t in request.topics]
         topics = [
             MetadataResponseTopic(
                 name=name,
@@ -121,7 +121,7 @@ class ScriptedCoordinator(ScriptedGroup):
                     for n in range(PARTITIONS)
                 ],
             )
-            for name in wanted
+            for name in requested_names
             if name in self.topics - self.hidden
         ]
         return MetadataResponse(brokers=[MetadataResponseBroker(node_id=1, host="one", port=9092)], topics=topics)
@@ -159,10 +159,12 @@ class ScriptedCoordinator(ScriptedGroup):
 
     def on_fetch(self, request: FetchRequest) -> Any:
         """Answer with records of t-0 only."""
-        asked = [p for t in request.topics if t.topic_id == id_of("t") for p in t.partitions if p.partition == 0]
-        if not asked or asked[0].fetch_offset >= self.log_end:
+        request_partitions = [
+            p for t in request.topics if t.topic_id == id_of("t") for p in t.partitions if p.partition == 0
+        ]
+        if not request_partitions or request_partitions[0].fetch_offset >= self.log_end:
             return SILENCE
-        return fetch_answer(self.records_from(asked[0].fetch_offset))
+        return fetch_answer(self.records_from(request_partitions[0].fetch_offset))
 
     def commits(self) -> list[tuple[int, list[tuple[str, int]]]]:
         """Member epoch and partitions of every commit."""

@@ -144,8 +144,8 @@ class ScriptedGroup(PollingStage):
 
     def on_metadata(self, request: MetadataRequest) -> MetadataResponse:
         partition = MetadataResponsePartition(partition_index=0, leader_id=1, leader_epoch=self.leader_epoch)
-        wanted = [t.name for t in request.topics] if request.topics is not None else ["t"]
-        topics = [MetadataResponseTopic(name=n, topic_id=TOPIC_ID, partitions=[partition]) for n in wanted if n == "t"]
+        names = [t.name for t in request.topics] if request.topics is not None else ["t"]
+        topics = [MetadataResponseTopic(name=n, topic_id=TOPIC_ID, partitions=[partition]) for n in names if n == "t"]
         return MetadataResponse(brokers=[MetadataResponseBroker(node_id=1, host="one", port=9092)], topics=topics)
 
     def on_find(self, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
@@ -205,10 +205,10 @@ class ScriptedGroup(PollingStage):
 
     def on_list_offsets(self, request: ListOffsetsRequest) -> ListOffsetsResponse:
         code = self.code(ListOffsetsRequest)
-        asked = request.topics[0].partitions[0].timestamp
-        offset = {-2: self.log_start, -1: self.log_end}.get(asked, 5)
+        timestamp = request.topics[0].partitions[0].timestamp
+        offset = {-2: self.log_start, -1: self.log_end}.get(timestamp, 5)
         partition = ListOffsetsPartitionResponse(
-            partition_index=0, error_code=code, offset=offset, timestamp=asked, leader_epoch=self.leader_epoch
+            partition_index=0, error_code=code, offset=offset, timestamp=timestamp, leader_epoch=self.leader_epoch
         )
         return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[partition])])
 
@@ -224,10 +224,10 @@ class ScriptedGroup(PollingStage):
     def serve_records(self, request: FetchRequest) -> Any:
         """Answer with one batch from the requested offset; park requests behind the end."""
         code = self.code(FetchRequest)
-        asked = [(t, p) for t in request.topics for p in t.partitions]
-        if not asked or (not code and asked[0][1].fetch_offset >= self.log_end):
+        request_partitions = [(t, p) for t in request.topics for p in t.partitions]
+        if not request_partitions or (not code and request_partitions[0][1].fetch_offset >= self.log_end):
             return SILENCE
-        offset = asked[0][1].fetch_offset
+        offset = request_partitions[0][1].fetch_offset
         if code:
             return fetch_answer(PartitionData(partition_index=0, error_code=code, high_watermark=-1))
         return fetch_answer(self.records_from(offset))
@@ -239,7 +239,7 @@ class ScriptedGroup(PollingStage):
 
     # Recorded requests
 
-    def epochs_asked(self) -> list[tuple[int, int]]:
+    def requested_epochs(self) -> list[tuple[int, int]]:
         """Current leader epoch and requested epoch of every OffsetForLeaderEpoch."""
         return [
             (p.current_leader_epoch, p.leader_epoch)

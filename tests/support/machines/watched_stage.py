@@ -21,7 +21,7 @@ class WatchedStage(CoordinatorStage):
         self.watcher = ObservedGroups()
         self.leader_epoch = 0
         """Leader epoch of the records' partition; another coordinator has a higher one."""
-        self.seen: list[JournalEntry] = []
+        self.observed: list[JournalEntry] = []
         self.written: list[tuple[bytes, bytes | None, int]] = []
         """Keys, values and times of all records appended outside of transactions."""
         super().__init__(**options)
@@ -34,11 +34,11 @@ class WatchedStage(CoordinatorStage):
         if producer is None:
             for key, value in records:
                 self.written.append((key, value, now_ms))
-                self.seen += self.watcher.take(key, value, now_ms, self.leader_epoch, late_ms=0)
+                self.observed += self.watcher.take(key, value, now_ms, self.leader_epoch, late_ms=0)
 
     def findings(self) -> list[RebalanceFinding]:
         """Return findings from the watcher's encoded entries: never proven, always with a fact."""
-        found = find_rebalances([parse_entry(build_entry(entry)) for entry in self.seen])
-        assert all(entry.observed for entry in self.seen)
+        found = find_rebalances([parse_entry(build_entry(entry)) for entry in self.observed])
+        assert all(entry.observed for entry in self.observed)
         assert all(one.origin == "inferred" and one.confidence != "proof" and one.evidence for one in found)
         return found

@@ -63,7 +63,7 @@ def member(
     group: str = GROUP,
 ) -> list[ConsumerGroupRecord]:
     """Return the records of a member: subscription, target assignment (default: owned), owned partitions."""
-    said = ConsumerGroupMemberMetadataValue(
+    metadata = ConsumerGroupMemberMetadataValue(
         instance_id=instance_id,
         rack_id=rack_id,
         client_id="app",
@@ -77,7 +77,7 @@ def member(
     current = CurrentAssignment(epoch, previous_epoch, state, has or {}, pending or {})
     to_have = {topic_id: frozenset(of) for topic_id, of in (has or {}).items()} if target is None else target
     return [
-        MemberWritten(group, member_id, said),
+        MemberWritten(group, member_id, metadata),
         TargetWritten(group, member_id, target_value_of(to_have)),
         CurrentWritten(group, member_id, value_of(current)),
     ]

@@ -82,9 +82,9 @@ def as_parameters(clients: Iterable[str]) -> list[ParameterSet]:
     return [pytest.param(client, marks=marks.get(client, [])) for client in clients]
 
 
-def run(command: Sequence[str], given: str = "") -> list[dict[str, Any]]:
+def run(command: Sequence[str], stdin: str = "") -> list[dict[str, Any]]:
     """Run a program to its end; return its output lines."""
-    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=RUN_S, check=False)
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=RUN_S, check=False)
     assert done.returncode == 0, f"{command}: {done.stdout[-2000:]}{done.stderr[-4000:]}"
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -137,8 +137,8 @@ class Talk:
             raise AssertionError(
                 f"{self._process.args!r}: {self._process.wait()}: {self._process.stderr.read()[-4000:]}"
             )
-        heard: dict[str, Any] = json.loads(line)
-        return heard
+        event: dict[str, Any] = json.loads(line)
+        return event
 
     def say(self, line: str) -> dict[str, Any]:
         """Send a line; return the response."""
@@ -216,8 +216,8 @@ def python(name: str) -> str:
     environment = BUILT / name / "venv"
 
     def sync() -> None:
-        told = {"UV_PROJECT_ENVIRONMENT": str(environment), "UV_PYTHON_DOWNLOADS": "never"}
-        _make(uv(), "sync", "--frozen", "--project", str(SOURCES / name), env=told)
+        variables = {"UV_PROJECT_ENVIRONMENT": str(environment), "UV_PYTHON_DOWNLOADS": "never"}
+        _make(uv(), "sync", "--frozen", "--project", str(SOURCES / name), env=variables)
 
     _once(BUILT / name / ".made", _digest([SOURCES / name / f for f in ("pyproject.toml", "uv.lock")]), sync)
     return str(environment / "bin" / "python")
@@ -267,8 +267,8 @@ def _node(name: str, *compilers: str) -> Command:
         for package in packages:
             shutil.copy(SOURCES / name / package, folder)
         _make("npm", "ci", "--prefix", str(folder), "--no-audit", "--no-fund", "--loglevel=error", env=_for_compilers())
-        for left in folder.glob("node_modules/*/deps"):
-            shutil.rmtree(left)  # sources and objects of the build: half a gigabyte
+        for dependencies in folder.glob("node_modules/*/deps"):
+            shutil.rmtree(dependencies)  # sources and objects of the build: half a gigabyte
 
     _once(folder / ".built", _digest([SOURCES / name / f for f in packages]), install)
     _once(folder / ".client", _digest([client]), lambda: shutil.copy(client, folder))
@@ -296,25 +296,25 @@ def _digest(sources: Sequence[Path], *also: str) -> str:
     return hashlib.sha256(b"\0".join([*(s.read_bytes() for s in sources), *(a.encode() for a in also)])).hexdigest()
 
 
-def _once(mark: Path, wanted: str, make: Callable[[], object]) -> None:
-    """Build unless ``mark`` matches ``wanted``; one process builds at a time."""
-    if _says(mark, wanted):
+def _once(mark: Path, digest: str, make: Callable[[], object]) -> None:
+    """Build unless ``mark`` matches ``digest``; one process builds at a time."""
+    if _says(mark, digest):
         return
     with kafka_module().one_at_a_time():
-        if not _says(mark, wanted):
+        if not _says(mark, digest):
             mark.parent.mkdir(parents=True, exist_ok=True)
             make()
-            mark.write_text(wanted)
+            mark.write_text(digest)
 
 
-def _says(mark: Path, wanted: str) -> bool:
-    return mark.exists() and mark.read_text() == wanted
+def _says(mark: Path, digest: str) -> bool:
+    return mark.exists() and mark.read_text() == digest
 
 
 def main() -> None:
     """Build all programs except the slow ones; report failures and continue."""
-    wanted = [name for name in (*TOOLCHAIN_CLIENTS, "java-player", "confluent-oldest") if name not in COMPILED]
-    steps: dict[str, Any] = {"kafka": kafka_tool, **{name: partial(program, name) for name in wanted}}
+    names = [name for name in (*TOOLCHAIN_CLIENTS, "java-player", "confluent-oldest") if name not in COMPILED]
+    steps: dict[str, Any] = {"kafka": kafka_tool, **{name: partial(program, name) for name in names}}
     for name, bring in {**steps, **{judge: partial(assignor_judge, judge) for judge in JUDGES}}.items():
         began = time.monotonic()
         try:

@@ -33,7 +33,7 @@ TOOLS = {
 }
 
 
-def kafka(tool: str, *arguments: str, given: str = "", fails: bool = False) -> str:
+def kafka(tool: str, *arguments: str, stdin: str = "", fails: bool = False) -> str:
     """Run ``kafka-<tool>.sh arguments``; return its output. The test fails if the tool does (``fails``: does not)."""
     command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
     kept = kafka_tool().TOOLS.with_suffix(".jsa")
@@ -41,7 +41,7 @@ def kafka(tool: str, *arguments: str, given: str = "", fails: bool = False) -> s
     classes = _loads_from(kept) if kept.exists() else _keeps_in(mine) if tool == LEARNT_FROM else []
     done = subprocess.run(
         [*command, *classes, "-cp", f"{kafka_tool().TOOLS}/*", TOOLS[tool], *arguments],
-        input=given, capture_output=True, text=True, timeout=RUN_S, check=False,
+        input=stdin, capture_output=True, text=True, timeout=RUN_S, check=False,
     )  # fmt: skip
     printed = done.stdout + done.stderr
     assert (done.returncode != 0) == fails, f"kafka-{tool} {' '.join(arguments)}: {printed[-4000:]}"

@@ -28,6 +28,6 @@ class Stream:
         self._thread.join()
 
     @property
-    def wanted(self) -> set[tuple[int, int]]:
+    def sent_positions(self) -> set[tuple[int, int]]:
         """Partition and offset of every sent record."""
         return {(n % self.partitions, n // self.partitions) for n in range(self.sent)}

@@ -24,17 +24,17 @@ class ConsoleProcess:
         self._complaints: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        self.said: list[str] = []
-        self.url = self._told_url()
+        self.lines: list[str] = []
+        self.url = self._await_url()
 
     def _read(self) -> None:
         assert self._process.stderr is not None
         self._complaints.extend(self._process.stderr)
 
-    def _told_url(self) -> str:
+    def _await_url(self) -> str:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self.said.append(line)
+            self.lines.append(line)
             found = URL.search(line)
             if found and "console" in line:
                 return found[0]

@@ -42,16 +42,16 @@ def why_groups_rebalanced() -> str:
     """Report the rebalances of these members' groups from a broker's journal, by ``kohort group why``."""
     groups = sorted({(m.group, m.bootstrap) for m in _members})
     command = [sys.executable, "-m", "kohort", "group", "why", "--last", "0"]
-    told = []
+    reports = []
     for group, bootstrap in groups:
-        asked = [*command, group, "--bootstrap", bootstrap]
+        arguments = [*command, group, "--bootstrap", bootstrap]
         try:
-            why = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+            why = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
         except subprocess.TimeoutExpired as late:
-            told.append(f"{group}: {late}")  # the original failure must still be reported
+            reports.append(f"{group}: {late}")  # the original failure must still be reported
         else:
-            told.append(f"{group}:\n{why.stdout}{why.stderr}")
-    return "\n".join(told)
+            reports.append(f"{group}:\n{why.stdout}{why.stderr}")
+    return "\n".join(reports)
 
 
 class Member:
@@ -80,7 +80,7 @@ class Member:
         self.changes: list[Change] = []
         self.read: set[tuple[int, int]] = set()
         self.read_again: list[tuple[int, int]] = []
-        self.left = False
+        self.has_left = False
         self.ended_ms: float | None = None
         self.errors: list[str] = []
         self._threads = [
@@ -109,20 +109,20 @@ class Member:
     def _listen(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            said = json.loads(line)
-            if "gained" in said:
-                self.owns |= set(said["gained"])
-                self.changes.append(Change(True, frozenset(said["gained"]), said["at"]))
-            elif "gave_up" in said:
-                self.owns -= set(said["gave_up"])
-                self.changes.append(Change(False, frozenset(said["gave_up"]), said["at"]))
-            elif "read" in said:
-                at = tuple(said["read"])
+            event = json.loads(line)
+            if "gained" in event:
+                self.owns |= set(event["gained"])
+                self.changes.append(Change(True, frozenset(event["gained"]), event["at"]))
+            elif "gave_up" in event:
+                self.owns -= set(event["gave_up"])
+                self.changes.append(Change(False, frozenset(event["gave_up"]), event["at"]))
+            elif "read" in event:
+                at = tuple(event["read"])
                 if at in self.read:
                     self.read_again.append(at)
                 self.read.add(at)
             else:
-                self.left = bool(said["left"])
+                self.has_left = bool(event["left"])
 
     def _collect(self) -> None:
         assert self.process.stderr is not None

@@ -144,8 +144,8 @@ class Orders:
     def claims(self) -> dict[int, tuple[int, int]]:
         """Claiming query and offset, by partition."""
         with Admin(bootstrap_servers=self.bootstrap) as admin:
-            held = admin.list_group_offsets(GROUP).check()
-        found = {tp.partition: (parse_mark(o.metadata), o.offset) for tp, o in held.items() if o is not None}
+            committed = admin.list_group_offsets(GROUP).check()
+        found = {tp.partition: (parse_mark(o.metadata), o.offset) for tp, o in committed.items() if o is not None}
         return {partition: (mark.query, offset) for partition, (mark, offset) in found.items() if mark is not None}
 
     def lag(self) -> int:

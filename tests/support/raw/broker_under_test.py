@@ -150,8 +150,8 @@ class BrokerUnderTest:
         return [found[p] for p in partitions]
 
     def _fetch(self, group: str, topics: Sequence[tuple[str, Sequence[int]]], *, stable: bool = False) -> Any:
-        asked = [OffsetFetchRequestTopics(name=name, partition_indexes=list(p)) for name, p in topics]
-        entry = OffsetFetchRequestGroup(group_id=group, topics=asked)
+        request_topics = [OffsetFetchRequestTopics(name=name, partition_indexes=list(p)) for name, p in topics]
+        entry = OffsetFetchRequestGroup(group_id=group, topics=request_topics)
         return self.ask(OffsetFetchRequest(groups=[entry], require_stable=stable), 8).groups[0]
 
     def commit(
@@ -203,7 +203,7 @@ class BrokerUnderTest:
         for other in others:
             other.start_join()
 
-    def let_others_be_heard(self, group: str) -> None:
+    def await_earlier_requests(self, group: str) -> None:
         """Wait until the coordinator received earlier requests of other connections.
 
         The network guarantees no order; in practice a few later requests to the same coordinator suffice.
@@ -245,7 +245,7 @@ class VersionedMember:
     # JoinGroup.
 
     def join_request(self, **fields: Any) -> JoinGroupRequest:
-        given = {
+        all_fields = {
             "group_id": self.group,
             "session_timeout_ms": self.session_timeout_ms,
             "rebalance_timeout_ms": self.rebalance_timeout_ms,
@@ -254,7 +254,7 @@ class VersionedMember:
             "protocol_type": self.protocol_type,
             "protocols": [JoinGroupRequestProtocol(name=n, metadata=m) for n, m in self.protocols],
         }
-        return JoinGroupRequest(**(given | fields))
+        return JoinGroupRequest(**(all_fields | fields))
 
     def start_join(self, **fields: Any) -> None:
         """Send one JoinGroup."""
@@ -296,7 +296,7 @@ class VersionedMember:
     # SyncGroup.
 
     def sync_request(self, plan: Plan | None = None, **fields: Any) -> SyncGroupRequest:
-        given = {
+        all_fields = {
             "group_id": self.group,
             "generation_id": self.generation,
             "member_id": self.member_id,
@@ -305,7 +305,7 @@ class VersionedMember:
             "protocol_name": self.protocol_name,
             "assignments": [SyncGroupRequestAssignment(member_id=m, assignment=a) for m, a in (plan or {}).items()],
         }
-        return SyncGroupRequest(**(given | fields))
+        return SyncGroupRequest(**(all_fields | fields))
 
     def start_sync(self, plan: Plan | None = None, **fields: Any) -> None:
         self.wire.send(self.sync_request(plan, **fields), 5)
@@ -316,22 +316,22 @@ class VersionedMember:
     # Other requests.
 
     def heartbeat(self, *, version: int = 4, **fields: Any) -> int:
-        given = {
+        all_fields = {
             "group_id": self.group,
             "generation_id": self.generation,
             "member_id": self.member_id,
             "group_instance_id": self.instance_id,
         }
-        code: int = self.wire.ask(HeartbeatRequest(**(given | fields)), version).error_code
+        code: int = self.wire.ask(HeartbeatRequest(**(all_fields | fields)), version).error_code
         return code
 
     def commit(self, topic: str, offsets: Mapping[int, int], *, version: int = 9, **fields: Any) -> list[int]:
-        given = {
+        all_fields = {
             "generation_id_or_member_epoch": self.generation,
             "member_id": self.member_id,
             "group_instance_id": self.instance_id,
         }
-        return self.broker.wire_commit(self.wire, self.group, topic, offsets, version=version, **(given | fields))
+        return self.broker.wire_commit(self.wire, self.group, topic, offsets, version=version, **(all_fields | fields))
 
     def leave(self, *, version: int = 5, reason: str | None = None) -> Any:
         if version < 3:
@@ -342,10 +342,10 @@ class VersionedMember:
 
 def settle(*members: VersionedMember, plan: Plan | None = None) -> None:
     """Sync members to a new generation; the leader assigns each the share of ``plan``, or its name."""
-    given = plan or {m.member_id: m.member_id.encode() for m in members}
+    assignments = plan or {m.member_id: m.member_id.encode() for m in members}
     for member in members:
-        member.start_sync(given if member.leads else None)
+        member.start_sync(assignments if member.leads else None)
     for member in members:
         answer = member.wire.take()
         assert answer.error_code == 0, answer
-        assert answer.assignment == given[member.member_id]
+        assert answer.assignment == assignments[member.member_id]

@@ -132,14 +132,14 @@ class RawMember:
         return int(self.wire.ask(request, 4).error_code)
 
     def commit(self, topic: str, partition: int, offset: int, *, generation: int | None = None) -> int:
-        asked = OffsetCommitRequestPartition(
+        request_partition = OffsetCommitRequestPartition(
             partition_index=partition, committed_offset=offset, committed_metadata="by hand"
         )
         request = OffsetCommitRequest(
             group_id=self.group,
             generation_id_or_member_epoch=self.generation if generation is None else generation,
             member_id=self.member_id,
-            topics=[OffsetCommitRequestTopic(name=topic, partitions=[asked])],
+            topics=[OffsetCommitRequestTopic(name=topic, partitions=[request_partition])],
         )
         return int(self.wire.ask(request, 9).topics[0].partitions[0].error_code)
 
@@ -150,8 +150,8 @@ class RawMember:
 
 def committed(wire: Wire, group: str, topic: str, partitions: Sequence[int]) -> dict[int, int]:
     """Return a group's committed offsets by partition; -1 without one."""
-    asked = OffsetFetchRequestTopics(name=topic, partition_indexes=list(partitions))
-    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[asked])])
+    request_topic = OffsetFetchRequestTopics(name=topic, partition_indexes=list(partitions))
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[request_topic])])
     answer = wire.ask(request, 9).groups[0]
     assert answer.error_code == 0, answer
     return {p.partition_index: p.committed_offset for t in answer.topics for p in t.partitions}

@@ -26,7 +26,7 @@ class RawClient:
         self.client_id = client_id
         host, _, port = bootstrap.rpartition(":")
         self.socket = socket.create_connection((host, int(port)), timeout=DEADLINE_S)
-        self._asked: deque[tuple[int, Message, int]] = deque()
+        self._requests: deque[tuple[int, Message, int]] = deque()
         self._correlation_id = 0
 
     def __enter__(self) -> RawClient:
@@ -44,7 +44,7 @@ class RawClient:
     def request_bytes(self, message: Message, version: int, *, answered: bool = True) -> bytes:
         self._correlation_id += 1
         if answered:
-            self._asked.append((self._correlation_id, message, version))
+            self._requests.append((self._correlation_id, message, version))
         header = RequestHeader(type(message).API_KEY, version, self._correlation_id, self.client_id)
         return b"".join(build_request(header, message))
 
@@ -55,7 +55,7 @@ class RawClient:
         """Wait for the next response. Raises EOFError if the connection closes."""
         (size,) = struct.unpack(">i", self._exactly(4))
         frame = self._exactly(size)
-        correlation_id, message, version = self._asked.popleft()
+        correlation_id, message, version = self._requests.popleft()
         got, answer = parse_response(frame, APIS[type(message).API_KEY].response, version)
         assert got == correlation_id, "answers keep the order of requests"
         return answer
@@ -84,8 +84,8 @@ class RawClient:
     # ------------------------------------------------------------ common requests
 
     def create(self, topic: str, partitions: int = 1) -> None:
-        asked = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1)
-        answer = self.ask(CreateTopicsRequest(topics=[asked], timeout_ms=5000), 5)
+        request_topic = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1)
+        answer = self.ask(CreateTopicsRequest(topics=[request_topic], timeout_ms=5000), 5)
         assert answer.topics[0].error_code == 0, answer
 
     def metadata(self, topic: str) -> Any:
@@ -124,11 +124,11 @@ class RawClient:
 def fetch_request(
     topic: str, offset: int = 0, *, partition: int = 0, max_wait_ms: int = 0, min_bytes: int = 1
 ) -> FetchRequest:
-    asked = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
+    request_partition = FetchPartition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
     return FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
         max_bytes=1 << 24,
         session_epoch=-1,
-        topics=[FetchTopic(topic=topic, partitions=[asked])],
+        topics=[FetchTopic(topic=topic, partitions=[request_partition])],
     )

@@ -151,7 +151,7 @@ class Transactional:
 
 def fetched(peer: Any, topic: str, offset: int = 0, *, isolation: int = COMMITTED, max_wait_ms: int = 0) -> Any:
     """Fetch partition 0; return the partition's part of the response."""
-    asked = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+    request_partition = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
     answer = peer.ask(
         FetchRequest(
             max_wait_ms=max_wait_ms,
@@ -159,7 +159,7 @@ def fetched(peer: Any, topic: str, offset: int = 0, *, isolation: int = COMMITTE
             max_bytes=1 << 20,
             isolation_level=isolation,
             session_epoch=-1,
-            topics=[FetchTopic(topic=topic, partitions=[asked])],
+            topics=[FetchTopic(topic=topic, partitions=[request_partition])],
         ),
         12,
     )
@@ -186,16 +186,16 @@ def committed_values(peer: Any, topic: str) -> list[bytes]:
 
 
 def latest(peer: Any, topic: str, *, isolation: int = COMMITTED) -> int:
-    asked = ListOffsetsPartition(partition_index=0, timestamp=-1)
-    topics = [ListOffsetsTopic(name=topic, partitions=[asked])]
+    request_partition = ListOffsetsPartition(partition_index=0, timestamp=-1)
+    topics = [ListOffsetsTopic(name=topic, partitions=[request_partition])]
     answer = peer.ask(ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=topics), 4)
     return int(answer.topics[0].partitions[0].offset)
 
 
 def committed_offset(peer: Any, group: str, topic: str, *, stable: bool = False) -> tuple[int, int]:
     """Return error code and offset of partition 0."""
-    asked = OffsetFetchRequestTopics(name=topic, partition_indexes=[0])
-    groups = [OffsetFetchRequestGroup(group_id=group, topics=[asked])]
+    request_topic = OffsetFetchRequestTopics(name=topic, partition_indexes=[0])
+    groups = [OffsetFetchRequestGroup(group_id=group, topics=[request_topic])]
     answer = peer.ask(OffsetFetchRequest(groups=groups, require_stable=stable), 8)
     found = answer.groups[0].topics[0].partitions[0]
     return int(found.error_code), int(found.committed_offset)

@@ -40,18 +40,18 @@ class Grant(NamedTuple):
 
 def grant(setup: str, user: str, grants: Iterable[Grant]) -> None:
     """Grant ACLs to ``user``; return when the contacted broker knows them."""
-    wanted = list(grants)
+    remaining = list(grants)
     creations = [
         AclCreation(
             resource_type=g.resource_type, resource_name=g.name, resource_pattern_type=g.pattern,
             principal=f"User:{user}", host="*", operation=g.operation, permission_type=g.permission,
         )
-        for g in wanted
+        for g in remaining
     ]  # fmt: skip
     with RawClient(setup) as wire:
         results = wire.ask(CreateAclsRequest(creations=creations), VERSION).results
-        assert [result.error_code for result in results] == [0] * len(wanted), results
-        eventually(lambda: granted(wire, user) >= set(wanted), f"{user} has not {wanted}")
+        assert [result.error_code for result in results] == [0] * len(remaining), results
+        eventually(lambda: granted(wire, user) >= set(remaining), f"{user} has not {remaining}")
 
 
 def all_of(user: str) -> dict[str, Any]:
@@ -69,16 +69,16 @@ def all_of(user: str) -> dict[str, Any]:
 
 def take_all(setup: str, user: str) -> None:
     """Remove all ACLs of ``user``; return when the contacted broker has removed them."""
-    asked = AclFilter(**all_of(user))
+    filter_ = AclFilter(**all_of(user))
     with RawClient(setup) as wire:
-        (result,) = wire.ask(DeleteAclsRequest(filters=[asked]), VERSION).filter_results
+        (result,) = wire.ask(DeleteAclsRequest(filters=[filter_]), VERSION).filter_results
         assert result.error_code == 0, result
         eventually(lambda: not granted(wire, user), f"{user} still has ACLs")
 
 
 def granted(wire: RawClient, user: str) -> set[Grant]:
-    asked = DescribeAclsRequest(**all_of(user))
-    answer = wire.ask(asked, VERSION)
+    request = DescribeAclsRequest(**all_of(user))
+    answer = wire.ask(request, VERSION)
     assert answer.error_code == 0, answer
     return {
         Grant(

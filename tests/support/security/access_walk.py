@@ -46,9 +46,9 @@ class Variation(NamedTuple):
     denied: tuple[Right, ...] = ()
 
     def __str__(self) -> str:
-        told = [f"{operation.name} {kind.name}" for operation, kind in self.allowed]
+        names = [f"{operation.name} {kind.name}" for operation, kind in self.allowed]
         refused = [f"not {operation.name} {kind.name}" for operation, kind in self.denied]
-        return ", ".join([*told, *refused]) or "nothing"
+        return ", ".join([*names, *refused]) or "nothing"
 
 
 def variations(call: ApiCall) -> Iterator[Variation]:
@@ -107,8 +107,8 @@ class WalkedCluster:
                              generation_id_or_member_epoch=member.generation) == [0]  # fmt: skip
         assert broker.commit(empty, topic, {0: 1}) == [0]
         writer = Transactional(broker, f"x-{broker.mark}")
-        asked = FindCoordinatorRequest(key_type=1, coordinator_keys=[writer.transactional_id])
-        eventually(lambda: broker.ask(asked, 4).coordinators[0].error_code == 0, "no coordinator of transactions")
+        request = FindCoordinatorRequest(key_type=1, coordinator_keys=[writer.transactional_id])
+        eventually(lambda: broker.ask(request, 4).coordinators[0].error_code == 0, "no coordinator of transactions")
         eventually(lambda: writer.init() == 0, "the coordinator of transactions does not serve")
         writer.send(topic, b"open", partition=1)
         self.things = Things(
@@ -155,12 +155,12 @@ class WalkedCluster:
     def effects(self) -> dict[str, Any]:
         """Return the state that requests could have changed."""
         broker, things = self._broker, self.things
-        known = broker._described(things.topic)
+        topic = broker._described(things.topic)
         made = broker._described(things.new_topic)
         user = [UserName(name=NOBODY)]
         quotas = QuotaFilterComponent(entity_type="user", match_type=EXACT, match=NOBODY)
         found = {
-            "topic": (known.error_code, len(known.partitions)),
+            "topic": (topic.error_code, len(topic.partitions)),
             "new topic": (made.error_code, len(made.partitions)),
             "group": (broker.state(things.group), len(broker.describe(things.group).members)),
             "transaction": broker.ask(DescribeTransactionsRequest(transactional_ids=[things.transactional_id]), 0)
@@ -173,15 +173,15 @@ class WalkedCluster:
             ],
             "ACLs": len(broker.ask(DescribeAclsRequest(**all_of(NOBODY)), 3).resources),
         }  # fmt: skip
-        if known.error_code == 0:
+        if topic.error_code == 0:
             found["retention"] = broker._option(int(ResourceType.TOPIC), things.topic, "retention.ms")
             found["ends"] = [self._offset(partition, at) for partition, at in ((0, -2), (0, -1), (1, -1))]
             found["committed"] = self._committed()
         return found
 
     def _offset(self, partition: int, at: int) -> tuple[int, int]:
-        asked = ListOffsetsPartition(partition_index=partition, timestamp=at)
-        topics = [ListOffsetsTopic(name=self.things.topic, partitions=[asked])]
+        request_partition = ListOffsetsPartition(partition_index=partition, timestamp=at)
+        topics = [ListOffsetsTopic(name=self.things.topic, partitions=[request_partition])]
         answer = self._broker.ask(ListOffsetsRequest(replica_id=-1, topics=topics), 6).topics[0].partitions[0]
         return answer.error_code, answer.offset
 

@@ -17,19 +17,19 @@ NAMES: Final = ("name", "topic", "topic_id", "topic_names")
 """Topic fields that Kafka's clients may drop in versions without them; here the request would be empty."""
 
 
-def is_said(message: Message, version: int) -> bool:
+def is_encodable(message: Message, version: int) -> bool:
     """Return True if a version can encode all mandatory fields of a request (Kafka's rule)."""
-    return all(_is_said(spec, getattr(message, spec.name), version) for spec in message.FIELDS)
+    return all(_is_value_encodable(spec, getattr(message, spec.name), version) for spec in message.FIELDS)
 
 
-def _is_said(spec: FieldSpec, value: Any, version: int) -> bool:
+def _is_value_encodable(spec: FieldSpec, value: Any, version: int) -> bool:
     if version not in spec.versions:
         is_dropped = spec.ignorable and spec.name not in NAMES
         return is_dropped or value == ([] if spec.default is NEW_LIST else spec.default)
     if value is None:
         return version in spec.nullable
     inner = value if isinstance(value, list) else [value]
-    return all(is_said(item, version) for item in inner if isinstance(item, Message))
+    return all(is_encodable(item, version) for item in inner if isinstance(item, Message))
 
 
 def at_both_ends(calls: Iterable[ApiCall], bounds: Bounds = OURS) -> Iterator[ApiCall]:
@@ -37,13 +37,13 @@ def at_both_ends(calls: Iterable[ApiCall], bounds: Bounds = OURS) -> Iterator[Ap
     for call in calls:
         key = type(call.message).API_KEY
         assert key is not None
-        versions = sorted({v for v in bounds[key] if is_said(call.message, v)} or {call.version})
+        versions = sorted({v for v in bounds[key] if is_encodable(call.message, v)} or {call.version})
         for version in versions:
             at = replace(call, name=f"{call.name}, version {version}", version=version)
-            yield at if version >= call.told_from else replace(at, refused=(), is_shorter=True)
+            yield at if version >= call.error_since else replace(at, refused=(), is_shorter=True)
 
 
-def ends_not_asked(calls: Iterable[ApiCall], bounds: Bounds = OURS) -> set[tuple[str, int]]:
+def uncalled_bounds(calls: Iterable[ApiCall], bounds: Bounds = OURS) -> set[tuple[str, int]]:
     """Return the lowest and highest versions without a call."""
-    asked = {(type(call.message).API_KEY, call.version) for call in calls}
-    return {(SERVED[key].name, v) for key, ends in bounds.items() for v in ends if (key, v) not in asked}
+    called = {(type(call.message).API_KEY, call.version) for call in calls}
+    return {(SERVED[key].name, v) for key, ends in bounds.items() for v in ends if (key, v) not in called}

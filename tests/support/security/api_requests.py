@@ -187,14 +187,14 @@ class ApiCall:
     """Error codes in order, without repeats. Empty if unauthorized items are left out."""
     is_shorter: bool = False
     """True if the response to an unauthorized user has fewer items, without an error."""
-    told_from: int = 0
+    error_since: int = 0
     """First version with a field for the error; older responses contain less."""
 
-    def is_allowed_by(self, held: Iterable[Right]) -> bool:
+    def is_allowed_by(self, granted: Iterable[Right]) -> bool:
         """Return True if these rights suffice."""
-        given = set(held)
+        rights = set(granted)
         return not self.needs or any(
-            all(any((by, kind) in given for by in IMPLIED_BY[operation]) for operation, kind in needed)
+            all(any((by, kind) in rights for by in IMPLIED_BY[operation]) for operation, kind in needed)
             for needed in self.needs
         )
 
@@ -251,9 +251,9 @@ def _of_records(of: Things) -> list[ApiCall]:
         return ProduceRequest(transactional_id=transactional_id, acks=-1, timeout_ms=1000, topic_data=[topic])
 
     def fetch(*, by_id: bool = False) -> FetchRequest:
-        asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+        request_partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
         topic = FetchTopic(topic_id=of.topic_id) if by_id else FetchTopic(topic=of.topic)
-        topic.partitions.append(asked)
+        topic.partitions.append(request_partition)
         return FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, session_epoch=-1, topics=[topic])
 
     in_transaction = produce(transactional, transactional_id=of.transactional_id)
@@ -304,13 +304,13 @@ def _of_topics(of: Things) -> list[ApiCall]:
     delete = needs((Operation.DELETE, TOPIC)), needs((Operation.DELETE, CLUSTER))
     named = MetadataRequestTopic(name=of.topic)
     made = MetadataRequestTopic(name=of.new_topic)
-    known = MetadataRequestTopic(topic_id=of.topic_id, name=None)
+    request_topic = MetadataRequestTopic(topic_id=of.topic_id, name=None)
     on_demand = tuple(describe | one for one in create)
     topic = CreatableTopic(name=of.new_topic, num_partitions=1, replication_factor=1)
-    gone = DeleteTopicState(name=None, topic_id=of.topic_id)
+    deleted_topic = DeleteTopicState(name=None, topic_id=of.topic_id)
     return [
         ApiCall("Metadata", MetadataRequest(topics=[named]), 12, (describe,), (TOPIC_DENIED,)),
-        ApiCall("Metadata by id", MetadataRequest(topics=[known]), 12, (describe,), (TOPIC_DENIED,)),
+        ApiCall("Metadata by id", MetadataRequest(topics=[request_topic]), 12, (describe,), (TOPIC_DENIED,)),
         ApiCall("Metadata that creates", MetadataRequest(topics=[made]), 12, on_demand, (TOPIC_DENIED,)),
         ApiCall("Metadata of all", MetadataRequest(topics=None), 12, (describe,), (), True),
         ApiCall(
@@ -323,7 +323,7 @@ def _of_topics(of: Things) -> list[ApiCall]:
         ApiCall("DescribeTopicPartitions of all", DescribeTopicPartitionsRequest(), 0, (describe,), (), True),
         ApiCall("CreateTopics", CreateTopicsRequest(topics=[topic]), 7, create, (TOPIC_DENIED,)),
         ApiCall("DeleteTopics", DeleteTopicsRequest(topic_names=[of.topic], timeout_ms=1000), 5, delete, (29,)),
-        ApiCall("DeleteTopics by id", DeleteTopicsRequest(topics=[gone], timeout_ms=1000), 6, delete, (29,)),
+        ApiCall("DeleteTopics by id", DeleteTopicsRequest(topics=[deleted_topic], timeout_ms=1000), 6, delete, (29,)),
         ApiCall(
             "CreatePartitions",
             CreatePartitionsRequest(
@@ -360,7 +360,7 @@ def _of_groups(of: Things) -> list[ApiCall]:
     one = OffsetFetchRequestGroup(
         group_id=of.empty_group, topics=[OffsetFetchRequestTopics(name=of.topic, partition_indexes=[0])]
     )
-    known = OffsetFetchRequestGroup(
+    request_group = OffsetFetchRequestGroup(
         group_id=of.empty_group, topics=[OffsetFetchRequestTopics(topic_id=of.topic_id, partition_indexes=[0])]
     )
     old = OffsetFetchRequestTopic(name=of.topic, partition_indexes=[0])
@@ -394,7 +394,7 @@ def _of_groups(of: Things) -> list[ApiCall]:
             (GROUP_DENIED,),
         ),
         ApiCall("OffsetFetch", OffsetFetchRequest(groups=[one]), 8, (describe_both,), (GROUP_DENIED,)),
-        ApiCall("OffsetFetch by id", OffsetFetchRequest(groups=[known]), 10, (describe_both,), (GROUP_DENIED,)),
+        ApiCall("OffsetFetch by id", OffsetFetchRequest(groups=[request_group]), 10, (describe_both,), (GROUP_DENIED,)),
         ApiCall(
             "OffsetFetch of one group",
             OffsetFetchRequest(group_id=of.empty_group, topics=[old]),
@@ -453,7 +453,7 @@ def _of_transactions(of: Things) -> list[ApiCall]:
         v3_and_below_producer_epoch=of.producer_epoch,
         v3_and_below_topics=[topic],
     )
-    asked = AddPartitionsToTxnTransaction(
+    transaction = AddPartitionsToTxnTransaction(
         transactional_id=of.transactional_id,
         producer_id=of.producer_id,
         producer_epoch=of.producer_epoch,
@@ -510,7 +510,7 @@ def _of_transactions(of: Things) -> list[ApiCall]:
         ApiCall("AddPartitionsToTxn", older, 3, (write | {(Operation.WRITE, TOPIC)},), (ID_DENIED,)),
         ApiCall(
             "AddPartitionsToTxn by a broker",
-            AddPartitionsToTxnRequest(transactions=[asked]),
+            AddPartitionsToTxnRequest(transactions=[transaction]),
             4,
             (cluster_action,),
             (CLUSTER_DENIED,),
@@ -588,7 +588,7 @@ def _of_cluster(of: Things) -> list[ApiCall]:
         ),
         ApiCall("FindCoordinator of one key", FindCoordinatorRequest(key=of.group), 3, (find_group,), (GROUP_DENIED,)),
         *_of_options(of),
-        ApiCall("DescribeLogDirs", DescribeLogDirsRequest(topics=None), 4, describe, (CLUSTER_DENIED,), told_from=3),
+        ApiCall("DescribeLogDirs", DescribeLogDirsRequest(topics=None), 4, describe, (CLUSTER_DENIED,), error_since=3),
         ApiCall("AlterReplicaLogDirs", AlterReplicaLogDirsRequest(dirs=[moved]), 2, alter, (CLUSTER_DENIED,)),
         ApiCall("ElectLeaders", ElectLeadersRequest(topic_partitions=[elected]), 2, alter, (CLUSTER_DENIED,)),
         ApiCall(
@@ -641,11 +641,11 @@ def _of_options(of: Things) -> list[ApiCall]:
         is_topic = kind is ConfigResourceType.TOPIC
         options = [AlterableConfig(name="retention.ms", config_operation=0, value="1000")] if is_topic else []
         values = [ReplacingConfig(name="retention.ms", value="1000")] if is_topic else []
-        asked = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
+        resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
         changed = AlterConfigsResource(resource_type=kind, resource_name=name, configs=options)
         replaced = ReplacingConfigsResource(resource_type=kind, resource_name=name, configs=values)
         made += [
-            ApiCall(f"DescribeConfigs of {words}", DescribeConfigsRequest(resources=[asked]), 4, (see,), (code,)),
+            ApiCall(f"DescribeConfigs of {words}", DescribeConfigsRequest(resources=[resource]), 4, (see,), (code,)),
             ApiCall(
                 f"IncrementalAlterConfigs of {words}",
                 IncrementalAlterConfigsRequest(resources=[changed]),

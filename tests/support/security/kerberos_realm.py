@@ -70,8 +70,8 @@ class Realm:
     def expired_ticket(self, name: str, password: str) -> Path:
         """Get a ticket, wait until it expires, and return its cache."""
         cache = self._folder / f"{name}.expired"
-        asked = ["kinit", "-l", "1s", "-c", str(cache), f"{name}@{self.name}"]
-        subprocess.run(asked, input=f"{password}\n", text=True, check=True, stdout=subprocess.DEVNULL, timeout=30)
+        command = ["kinit", "-l", "1s", "-c", str(cache), f"{name}@{self.name}"]
+        subprocess.run(command, input=f"{password}\n", text=True, check=True, stdout=subprocess.DEVNULL, timeout=30)
         tried = ["kvno", "-q", "-c", str(cache), self._made.host_princ]
         out = subprocess.DEVNULL
         eventually(lambda: subprocess.run(tried, stderr=out, check=False, timeout=30).returncode, "it does not expire")

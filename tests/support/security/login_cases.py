@@ -55,8 +55,8 @@ def every_api_in_every_state() -> Iterator[Case]:
     for state, (listener, before) in STATES.items():
         for key, api in SERVED.items():
             for version in sorted({api.low, api.high}):
-                asked = request(api.request(), version)
-                yield Case(f"{api.name} v{version} {state}", listener, before, [asked])
+                frame = request(api.request(), version)
+                yield Case(f"{api.name} v{version} {state}", listener, before, [frame])
             yield Case(f"{api.name} v{api.high + 9} {state}", listener, before, [unknown(key, api.high + 9, b"\0")])
         yield Case(f"an unknown API {state}", listener, before, [unknown(999, 0)])
     for state, (listener, before) in COMPLETE.items():
@@ -224,14 +224,14 @@ def oauth_tokens(issuer: Issuer) -> Iterator[Case]:
         "no JWT": "hello",
     }
     for name, data in shapes.items():
-        yield Case(f"OAUTHBEARER: {name}", "SASLP", [handshake(1, "OAUTHBEARER")], _told_and_given_up(data))
+        yield Case(f"OAUTHBEARER: {name}", "SASLP", [handshake(1, "OAUTHBEARER")], _token_and_final_message(data))
     for name, made in claims.items():
-        yield Case(f"unsecured: {name}", "SASLP", [handshake(1, "OAUTHBEARER")], _told_and_given_up(bearer(made)))
+        yield Case(f"unsecured: {name}", "SASLP", [handshake(1, "OAUTHBEARER")], _token_and_final_message(bearer(made)))
     for name, made in signed.items():
-        yield Case(f"signed: {name}", "OAUTH", [handshake(1, "OAUTHBEARER")], _told_and_given_up(bearer(made)))
+        yield Case(f"signed: {name}", "OAUTH", [handshake(1, "OAUTHBEARER")], _token_and_final_message(bearer(made)))
 
 
-def _told_and_given_up(data: bytes) -> list[Frame]:
+def _token_and_final_message(data: bytes) -> list[Frame]:
     """Return a token and the client's final message after its rejection (RFC 7628)."""
     return [authenticate(data), authenticate(b"\1")]
 

@@ -35,10 +35,10 @@ Frame = tuple[bytes, Callable[[bytes], Any]]
 
 def request(message: Message, version: int) -> Frame:
     """Return a request as a frame, without the fields that its version lacks."""
-    asked = fitted(message, version)
+    fitted_message = fitted(message, version)
     header = RequestHeader(type(message).API_KEY, version, 1, "walker")
-    frame = b"".join(build_request(header, asked))[4:]
-    return frame, lambda answer: _told(answer, type(message).API_KEY, version)
+    frame = b"".join(build_request(header, fitted_message))[4:]
+    return frame, lambda answer: _plain_response(answer, type(message).API_KEY, version)
 
 
 def unknown(key: int, version: int, body: bytes = b"") -> Frame:
@@ -63,7 +63,7 @@ def api_versions(version: int = 3) -> Frame:
     return request(ApiVersionsRequest(client_software_name="walker", client_software_version="1"), version)
 
 
-def _told(answer: bytes, key: int, version: int) -> Any:
+def _plain_response(answer: bytes, key: int, version: int) -> Any:
     """Return a response as plain data, without broker-specific values."""
     if key == ApiVersionsRequest.API_KEY:
         return {"error_code": struct.unpack_from(">h", answer, 4)[0], "apis": len(answer) > 32}
@@ -179,7 +179,7 @@ def _log_in_by_scram(
     if isinstance(answer, str):
         return [*found, answer]
     message: Any = parse_response(answer, APIS[SaslAuthenticateRequest.API_KEY].response, 1)[1]
-    found.append(_told(answer, SaslAuthenticateRequest.API_KEY, 1))
+    found.append(_plain_response(answer, SaslAuthenticateRequest.API_KEY, 1))
     if message.error_code:
         return found
     derivation = client.next(message.auth_bytes)

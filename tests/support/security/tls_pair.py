@@ -51,9 +51,9 @@ class TlsPair:
     def shake(self) -> TlsPair:
         """Exchange bytes until neither side has more."""
         sides = {"client": (self.client, self.server), "server": (self.server, self.client)}
-        said = True
-        while said:
-            said = False
+        exchanged = True
+        while exchanged:
+            exchanged = False
             for name, (side, other) in sides.items():
                 if name not in self.failures:
                     try:
@@ -62,7 +62,7 @@ class TlsPair:
                     except ssl.SSLError as error:
                         self.failures[name] = error
                 if data := side.take():
-                    said = True
+                    exchanged = True
                     other.feed(self._on_the_way(data))
         return self
 

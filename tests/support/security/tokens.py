@@ -54,8 +54,8 @@ class Issuer:
 def unsecured(subject: str, **claims: Any) -> str:
     """Return an unsigned token (``alg`` none), valid for an hour."""
     now = int(time.time())
-    given = {"sub": subject, "iat": now, "exp": now + HOUR_S, **claims}
-    return f"{_part({'alg': 'none'})}.{_part({n: v for n, v in given.items() if v is not None})}."
+    all_claims = {"sub": subject, "iat": now, "exp": now + HOUR_S, **claims}
+    return f"{_part({'alg': 'none'})}.{_part({n: v for n, v in all_claims.items() if v is not None})}."
 
 
 def _part(data: dict[str, Any]) -> str:
@@ -69,7 +69,7 @@ class TokenService:
     issuer: Issuer
     address: str = ""
     lifetime_s: int = HOUR_S
-    asked: list[dict[str, str]] = field(default_factory=list)
+    forms: list[dict[str, str]] = field(default_factory=list)
     """Posted forms."""
     failures: list[int] = field(default_factory=list)
     """Status codes of the next token requests."""
@@ -84,7 +84,7 @@ class TokenService:
 
     def give(self, authorization: str, form: dict[str, str]) -> tuple[int, dict[str, Any]]:
         """Return the status and body for a token request."""
-        self.asked.append(form)
+        self.forms.append(form)
         if self.failures:
             return self.failures.pop(0), {"error": "temporarily_unavailable"}
         expected = base64.b64encode(f"{CLIENT}:{CLIENT_SECRET}".encode()).decode()

@@ -65,22 +65,22 @@ class DictionaryCluster:
     def wait_for_records(self, heads: Mapping[TopicPartition, int], timeout_ms: int) -> None:
         self.waits.append(timeout_ms)
 
-    def fetch(self, wanted: Range, columns: Sequence[str]) -> Iterator[Any]:
+    def fetch(self, fetch_range: Range, columns: Sequence[str]) -> Iterator[Any]:
         import pyarrow as pa
 
         if self.fetch_failures:
             raise self.fetch_failures.pop(0)
-        tp = TopicPartition(wanted.topic, wanted.partition)
-        if wanted.start < self.earliest([tp])[tp]:
-            raise RangeGone(f"{wanted}")
+        tp = TopicPartition(fetch_range.topic, fetch_range.partition)
+        if fetch_range.start < self.earliest([tp])[tp]:
+            raise RangeGone(f"{fetch_range}")
         # Like a broker: whole batches, which begin before and end after the requested range.
-        near = [o for o in self.logs[tp] if wanted.start - 2 <= o < wanted.end + 2]
+        near = [o for o in self.logs[tp] if fetch_range.start - 2 <= o < fetch_range.end + 2]
         for at in range(0, len(near), 4):
             offsets = near[at : at + 4]
             yield pa.RecordBatch.from_pydict(
                 {
-                    "topic": pa.array([wanted.topic] * len(offsets)),
-                    "partition": pa.array([wanted.partition] * len(offsets), pa.int32()),
+                    "topic": pa.array([fetch_range.topic] * len(offsets)),
+                    "partition": pa.array([fetch_range.partition] * len(offsets), pa.int32()),
                     "offset": pa.array(offsets, pa.int64()),
                     "timestamp": pa.array([0] * len(offsets), pa.timestamp("ms", tz="UTC")),
                     "timestamp_type": pa.array([0] * len(offsets), pa.int32()),

@@ -45,13 +45,13 @@ def standalone(folder: Path, workers: int = 2) -> Iterator[str]:
         master = folder / "master.log"
         where = ["--host", LOOPBACK, "--port", "0", "--webui-port", "0"]
         running.append(_start(master, "org.apache.spark.deploy.master.Master", *where))
-        url = said(master, running[0], r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
+        url = await_log(master, running[0], r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
         logs = [folder / f"worker-{n}.log" for n in range(workers)]
         for n, log in enumerate(logs):
             room = ["--cores", "1", "--memory", "1g", "--work-dir", str(folder / f"work-{n}")]
             running.append(_start(log, "org.apache.spark.deploy.worker.Worker", *where, *room, url))
         for log, process in zip(logs, running[1:], strict=True):
-            said(log, process, r"(Successfully registered with master)")
+            await_log(log, process, r"(Successfully registered with master)")
         yield url
     finally:
         for process in reversed(running):
@@ -71,7 +71,7 @@ def _start(log: Path, spark_class: str, *arguments: str) -> subprocess.Popen[byt
         )
 
 
-def said(log: Path, process: subprocess.Popen[bytes], pattern: str) -> str:
+def await_log(log: Path, process: subprocess.Popen[bytes], pattern: str) -> str:
     """Wait until the process logs a match of the pattern; return its first group."""
 
     def look() -> re.Match[str] | None:

@@ -54,7 +54,7 @@ def damage(stage, folder, **fields):
 def test_full_disk_is_logged_for_each_partition_with_the_failed_operation(stage):
     peer = two_partitions(stage)
     commit(peer, "g")
-    stage.said()
+    stage.log_lines()
     stage.storage.weather.refuse = 1.0
 
     for partition in (0, 1, 1):
@@ -77,7 +77,7 @@ def test_failed_topic_creation_is_logged(stage):
     with pytest.raises(AssertionError, match=r"error_code=(56|<ErrorCode.KAFKA_STORAGE_ERROR)"):
         peer.create("a")
 
-    assert [text for text in stage.said() if "cannot write the topic catalogue: cannot replace" in text]
+    assert [text for text in stage.log_lines() if "cannot write the topic catalogue: cannot replace" in text]
 
 
 def ask_both(peer, offset, **options):
@@ -93,7 +93,7 @@ def two_partitions(stage):
     for partition in (0, 1):
         peer.produce("a", b"v", partition=partition)
         peer.produce("a", b"w", partition=partition)
-    stage.said()
+    stage.log_lines()
     return peer
 
 
@@ -105,7 +105,7 @@ def test_damaged_batch_is_logged_and_other_partitions_are_served(stage):
 
     assert (answers[0].error_code, answers[1].error_code) == (0, ErrorCode.KAFKA_STORAGE_ERROR)
     assert values_of(answers[0].records) == [b"v", b"w"]
-    assert stage.said() == [
+    assert stage.log_lines() == [
         "a-1: cannot read offset 0: a-1/00000000000000000000.log at position 0: invalid batch length -1"
     ]
 
@@ -121,4 +121,4 @@ def test_unreadable_file_is_logged_and_other_partitions_are_served(waits):
     answers = ask_both(peer, 1, **waits)
 
     assert (answers[0].error_code, answers[1].error_code) == (0, ErrorCode.KAFKA_STORAGE_ERROR)
-    assert "a-1: cannot read offset 1: cannot open a-1/00000000000000000000.log: Permission denied" in stage.said()
+    assert "a-1: cannot read offset 1: cannot open a-1/00000000000000000000.log: Permission denied" in stage.log_lines()

@@ -133,4 +133,4 @@ def test_stalled_broker_is_logged():
     stage.clock.advance(5_000)
     stage.give(Stalled(since_ms))
 
-    assert any("this broker stalled for 5.0 s" in line for line in stage.said())
+    assert any("this broker stalled for 5.0 s" in line for line in stage.log_lines())

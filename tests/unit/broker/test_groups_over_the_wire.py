@@ -249,7 +249,7 @@ def test_failed_journal_write_does_not_delay_a_group(stage, monkeypatch):
     monkeypatch.setattr(topic.partitions[0], "append", refuse)
     assert ann.leave() == 0
 
-    assert any("journal entries are lost: the disk is full" in note for note in stage.said())
+    assert any("journal entries are lost: the disk is full" in note for note in stage.log_lines())
 
 
 def test_response_that_cannot_be_encoded_closes_only_its_connection(stage):

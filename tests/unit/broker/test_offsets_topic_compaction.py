@@ -56,7 +56,7 @@ def test_compacted_offsets_topic_stays_small_and_keeps_each_commit():
     assert left < written / 10
     for partition, log in enumerate(offsets_logs(stage)):
         check_log(stage.broker.state.coordinator, partition, chain.from_iterable(slices_of(log, Skipped())))
-    assert any("compacted up to offset" in note for note in stage.said())
+    assert any("compacted up to offset" in note for note in stage.log_lines())
 
     for cleanly in (True, False):
         stage.restart(cleanly=cleanly)

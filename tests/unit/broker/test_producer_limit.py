@@ -63,7 +63,7 @@ def test_new_producer_ids_above_the_limit_are_rejected(stage, peer):
     assert peer.produce("orders", b"without an id").error_code == 0
     room = stage.broker.state.topics.producer_room
     assert (room.at_most, room.refused) == (100, 901)
-    assert any("kohort.producer.max.ids" in line for line in stage.said())
+    assert any("kohort.producer.max.ids" in line for line in stage.log_lines())
 
 
 def test_rejected_producer_gets_the_reason(peer):

@@ -176,10 +176,10 @@ def test_response_that_waits_for_a_flush_counts_for_the_quota_when_sent(stage, a
 def test_throttle_is_logged_with_client_and_quota(stage, admin):
     set_quotas(admin, {"client-id": "tester"}, producer_byte_rate=1000)
     peer = stage.connect()
-    stage.said()
+    stage.log_lines()
     ask(peer, produce_of(peer, 15_000), 9)
 
-    assert stage.said() == [
+    assert stage.log_lines() == [
         "127.0.0.1: client 'tester' of user 'ANONYMOUS' is throttled for 5000 ms (producer_byte_rate=1000)"
     ]
 

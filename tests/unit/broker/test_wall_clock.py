@@ -60,7 +60,7 @@ def test_changed_wall_clock_expires_no_session_connection_or_transaction(stage, 
 def test_changed_wall_clock_is_logged(stage, ahead_ms, way):
     stage.give(WallClockSet(ahead_ms))
 
-    assert stage.said() == [f"the wall clock moved {way} by 7200.0 s: record timestamps follow, timers do not"]
+    assert stage.log_lines() == [f"the wall clock moved {way} by 7200.0 s: record timestamps follow, timers do not"]
 
 
 def test_log_append_time_follows_the_wall_clock_forward_and_backward(stage, peer):

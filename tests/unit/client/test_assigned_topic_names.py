@@ -32,7 +32,7 @@ def test_owned_topic_that_is_missing_in_metadata_keeps_its_name(stage: ScriptedC
     stage.assign("t-0 t-1 u-0")
     stage.until(lambda: user.owned == "t-0 t-1 u-0" and user.membership.is_stable)
 
-    assert user.told == [("assigned", "t-0 u-0"), ("assigned", "t-1")], "no partition was revoked"
+    assert user.callbacks == [("assigned", "t-0 u-0"), ("assigned", "t-1")], "no partition was revoked"
 
 
 def test_assigned_topic_keeps_its_name_if_metadata_lose_topic_before_next_poll(stage: ScriptedCoordinator):

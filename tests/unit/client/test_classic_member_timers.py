@@ -190,7 +190,7 @@ def test_error_of_heartbeat_sent_before_join_is_ignored(stage: ScriptedGroup):
     stage.until(lambda: user.machine.is_stable)
 
     assert [request.member_id for request in stage.sent(JoinGroupRequest)] == ["", MEMBER]
-    assert user.told == [("assigned", "t-0"), ("assigned", "")]
+    assert user.callbacks == [("assigned", "t-0"), ("assigned", "")]
     assert list(user.notes_besides_resets()) == []
 
 

@@ -30,7 +30,7 @@ def test_single_consumer_reads_all_records():
     stage.until(lambda: len(user.records) == 3)
 
     assert sorted(user.values()) == [b"a", b"b", b"c"]
-    assert user.told == [("assigned", "t-0 t-1")]
+    assert user.callbacks == [("assigned", "t-0 t-1")]
     assert user.machine.lag() == {tp("t-0"): 0, tp("t-1"): 0}
 
 
@@ -61,7 +61,11 @@ def test_eager_rebalance_revokes_all_partitions():
     second = stage.user("t", group_id="g", **EAGER)
     stage.until(lambda: covered(stage, "t", 4) and second.owned != "")
 
-    assert first.told == [("assigned", "t-0 t-1 t-2 t-3"), ("revoked", "t-0 t-1 t-2 t-3"), ("assigned", first.owned)]
+    assert first.callbacks == [
+        ("assigned", "t-0 t-1 t-2 t-3"),
+        ("revoked", "t-0 t-1 t-2 t-3"),
+        ("assigned", first.owned),
+    ]
     assert first.owned in ("t-0 t-1", "t-2 t-3"), "the member with the smaller member id gets the first partitions"
 
 
@@ -75,9 +79,9 @@ def test_cooperative_rebalance_revokes_only_moved_partitions():
     stage.until(lambda: covered(stage, "t", 4) and second.owned != "")
     stage.polls(5000)
 
-    assert first.told[:3] == [("assigned", "t-0 t-1 t-2 t-3"), ("revoked", "t-2 t-3"), ("assigned", "")]
-    assert second.told == [("assigned", ""), ("assigned", "t-2 t-3")]
-    assert all(kind != "lost" for user in stage.users for kind, _ in user.told)
+    assert first.callbacks[:3] == [("assigned", "t-0 t-1 t-2 t-3"), ("revoked", "t-2 t-3"), ("assigned", "")]
+    assert second.callbacks == [("assigned", ""), ("assigned", "t-2 t-3")]
+    assert all(kind != "lost" for user in stage.users for kind, _ in user.callbacks)
 
 
 def test_cooperative_member_reads_during_rebalance():
@@ -108,7 +112,7 @@ def test_leaving_member_releases_its_partitions_at_once():
     stage.until(lambda: second.owned == "t-0 t-1")
 
     assert stage.now_ms - left_at_ms < 4000, "the next heartbeat reports the rebalance"
-    assert first.told[-1][0] == "revoked"
+    assert first.callbacks[-1][0] == "revoked"
     assert first.owned == ""
 
 
@@ -193,9 +197,9 @@ def test_consumer_leaves_after_max_poll_interval_and_rejoins_at_next_poll():
 
     assert busy.membership.state.name == "UNJOINED"
     assert busy.owned == owned, "the listener was not called yet"
-    busy.told.clear()
+    busy.callbacks.clear()
     stage.until(lambda: covered(stage, "t", 2) and busy.owned != "")
-    assert busy.told[0] == ("lost", owned)
+    assert busy.callbacks[0] == ("lost", owned)
 
 
 def test_commit_after_lost_membership_fails():
@@ -242,7 +246,7 @@ def test_changed_subscription_makes_the_member_rejoin():
     user.machine.subscribe(["u"])
     stage.until(lambda: user.owned == "u-0")
 
-    assert user.told == [("assigned", "t-0"), ("revoked", "t-0"), ("assigned", "u-0")]
+    assert user.callbacks == [("assigned", "t-0"), ("revoked", "t-0"), ("assigned", "u-0")]
 
 
 def test_pattern_subscription_includes_topics_created_later():
@@ -259,7 +263,7 @@ def test_pattern_subscription_includes_topics_created_later():
     stage.polls(15_000)
 
     assert user.membership.generation.generation_id == generation + 1, "one new topic causes one rebalance"
-    assert user.told == [("assigned", "flights.jfk-0"), ("assigned", "flights.lga-0")]
+    assert user.callbacks == [("assigned", "flights.jfk-0"), ("assigned", "flights.lga-0")]
 
 
 def test_group_continues_after_broker_restart():
@@ -286,13 +290,13 @@ def test_static_member_returns_without_a_rebalance():
     stage.until(lambda: covered(stage, "t", 2) and goes.owned == "t-1")
     stage.settled(goes.leave())
     goes.die()
-    stays.told.clear()
+    stays.callbacks.clear()
 
     returns = stage.user("t", group_id="g", group_instance_id="i2", **EAGER)
     stage.until(lambda: returns.owned == "t-1")
     stage.polls(10_000)
 
-    assert stays.told == []
+    assert stays.callbacks == []
 
 
 def test_second_member_with_same_instance_id_fences_first_member():
@@ -391,8 +395,8 @@ def test_membership_lost_by_late_poll_is_logged():
 
     note = next(user.notes_besides_resets()).text
     assert note.startswith("the member left group 'g': consumer poll timeout has expired")
-    stage.until(lambda: user.told[-1] == ("assigned", "t-0") and len(user.told) > 1)
-    assert [kind for kind, _ in user.told] == ["assigned", "lost", "assigned"]
+    stage.until(lambda: user.callbacks[-1] == ("assigned", "t-0") and len(user.callbacks) > 1)
+    assert [kind for kind, _ in user.callbacks] == ["assigned", "lost", "assigned"]
 
 
 def test_consumer_with_stable_assignment_creates_no_work_for_request_engine():

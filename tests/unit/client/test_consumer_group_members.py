@@ -53,8 +53,8 @@ def test_rebalance_revokes_only_moved_partitions(stage: ConsumerStage):
     stage.until(lambda: shared(stage, 3, 3))
 
     moved = second.owned
-    assert first.told == [("assigned", "t-0 t-1 t-2 t-3 t-4 t-5"), ("revoked", moved), ("assigned", "")]
-    assert second.told == [("assigned", ""), ("assigned", moved)]
+    assert first.callbacks == [("assigned", "t-0 t-1 t-2 t-3 t-4 t-5"), ("revoked", moved), ("assigned", "")]
+    assert second.callbacks == [("assigned", ""), ("assigned", moved)]
 
 
 def test_offsets_are_committed_before_revocation_so_no_record_is_read_twice(stage: ConsumerStage):
@@ -82,7 +82,7 @@ def test_members_of_classic_and_consumer_protocol_share_one_group(stage: Consume
     stage.until(lambda: shared(stage, 6))
 
     assert modern.machine.group_metadata().generation_id > 1
-    assert ("lost", modern.owned) not in modern.told
+    assert ("lost", modern.owned) not in modern.callbacks
 
 
 def test_member_that_does_not_poll_is_removed_and_rejoins(stage: ConsumerStage):
@@ -97,7 +97,7 @@ def test_member_that_does_not_poll_is_removed_and_rejoins(stage: ConsumerStage):
         stage.settled(slow.machine.commit({tp(lost.split()[0]): OffsetAndMetadata(1)}, stage.now_ms + 1000))
     stage.until(lambda: shared(stage, 3, 3))
 
-    assert ("lost", lost) in slow.told
+    assert ("lost", lost) in slow.callbacks
 
 
 def test_static_member_gets_its_partitions_again_after_return(stage: ConsumerStage):

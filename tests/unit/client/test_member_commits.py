@@ -50,7 +50,7 @@ def test_consumer_without_auto_commit_never_commits_by_itself(stage: ScriptedGro
 
 def test_auto_commit_sends_positions_at_interval(stage: ScriptedGroup):
     user = stage.user("t", group_id="g", auto_commit_interval_ms=20_000)
-    stage.until(lambda: bool(user.told))
+    stage.until(lambda: bool(user.callbacks))
     assigned_ms = stage.now_ms  # the auto-commit interval restarts after the listener callback
     stage.until(lambda: len(user.records) == 10)
     stage.loop.run(assigned_ms + 19_999 - stage.now_ms)
@@ -76,7 +76,7 @@ def test_auto_commit_is_retried_after_retriable_error(stage: ScriptedGroup):
 
     stage.polls(500)
     assert len(commits(stage)) == 2
-    assert user.told == [("assigned", "t-0")]
+    assert user.callbacks == [("assigned", "t-0")]
 
 
 def test_failed_auto_commit_is_logged_with_reason(stage: ScriptedGroup):

@@ -172,7 +172,7 @@ def test_heartbeat_response_of_earlier_membership_is_ignored(stage: ScriptedCoor
 
     assert (member.state, member.generation.generation_id) == (S.JOINING, 0)
     stage.until(lambda: user.owned == "t-0" and member.is_stable)
-    assert ("assigned", "t-3") not in user.told
+    assert ("assigned", "t-3") not in user.callbacks
 
 
 def test_failed_heartbeat_of_earlier_membership_is_ignored(stage: ScriptedCoordinator):
@@ -199,7 +199,7 @@ def test_leave_of_fenced_member_sends_no_request(stage: ScriptedCoordinator, cod
     promise = user.leave()
 
     assert promise.done, "a fenced member leaves without a request"
-    assert user.told[-1] == ("lost", "t-0")
+    assert user.callbacks[-1] == ("lost", "t-0")
     stage.loop.run(INTERVAL_MS)
     assert stage.goodbyes == []
 

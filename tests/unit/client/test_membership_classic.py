@@ -291,10 +291,10 @@ def test_heartbeat_error_makes_classic_member_rejoin_or_lose_membership(
     user = member(stage)
     stage.then(HeartbeatRequest, code)
 
-    stage.until(lambda: len(joins(stage)) == 2 and user.owned == "t-0" and len(user.told) > 1)
+    stage.until(lambda: len(joins(stage)) == 2 and user.owned == "t-0" and len(user.callbacks) > 1)
 
     assert joins(stage)[1] == next_join
-    assert user.told[1] == told
+    assert user.callbacks[1] == told
     lost = f"member {MEMBER!r} lost generation 1 of group 'g': a heartbeat was answered {code.name}; it joins again"
     assert [note.text for note in user.notes_besides_resets()] == ([lost] if told[0] == "lost" else [])
 
@@ -381,7 +381,7 @@ def test_leave_group_request_has_reason(stage: ScriptedGroup):
 
     (request,) = stage.sent(LeaveGroupRequest)
     assert [(m.member_id, m.reason) for m in request.members] == [(MEMBER, "the consumer is being closed")]
-    assert user.told[-1] == ("revoked", "t-0")
+    assert user.callbacks[-1] == ("revoked", "t-0")
 
 
 @pytest.mark.parametrize("length", [255, 256])
@@ -485,7 +485,7 @@ def test_rebalance_in_progress_error_of_commit_makes_member_rejoin(stage: Script
 
     assert joins(stage) == ["", MEMBER]
     assert stage.sent(JoinGroupRequest)[1].reason == "a commit was answered REBALANCE_IN_PROGRESS"
-    assert ("lost", "t-0") not in user.told
+    assert ("lost", "t-0") not in user.callbacks
 
 
 def test_commit_during_rebalance_is_rejected_without_request(stage: ScriptedGroup):

@@ -61,7 +61,7 @@ def test_heartbeat_acknowledges_assignment_at_once_without_unchanged_fields(stag
     stage.polls(INTERVAL_MS)
     regular = stage.beats[2]
     assert (regular.member_epoch, regular.topic_partitions, regular.subscribed_topic_names) == (1, None, None)
-    assert user.told == [("assigned", "t-0")]
+    assert user.callbacks == [("assigned", "t-0")]
 
 
 def test_heartbeats_use_interval_of_coordinator(stage: ScriptedCoordinator):
@@ -77,7 +77,7 @@ def test_empty_assignment_is_acknowledged(stage: ScriptedCoordinator):
     stage.assign("")
     user = stage.joined()
 
-    assert user.told == [("assigned", "")]
+    assert user.callbacks == [("assigned", "")]
     assert [owned_of(r) for r in stage.beats] == ["", ""]
 
 
@@ -123,7 +123,7 @@ def test_subscription_pattern_is_sent_and_its_topics_are_found_by_id(stage: Scri
     assert (stage.beats[0].subscribed_topic_names, stage.beats[0].subscribed_topic_regex) == ([], "u.*")
     asked = [t for r in stage.sent(MetadataRequest) for t in r.topics or []]
     assert {(t.name, t.topic_id) for t in asked} == {(None, id_of("u"))}
-    assert user.told == [("assigned", "u-1 u-2")]
+    assert user.callbacks == [("assigned", "u-1 u-2")]
     assert user.machine.subscription.topics == {"u"}
 
 
@@ -153,7 +153,7 @@ def test_partitions_are_revoked_before_assignment_and_then_acknowledged(stage: S
 
     stage.until(lambda: user.owned == "t-1 t-2" and user.membership.is_stable)
 
-    assert user.told[1:] == [("revoked", "t-0"), ("assigned", "t-2")]
+    assert user.callbacks[1:] == [("revoked", "t-0"), ("assigned", "t-2")]
     assert told_at == [("revoked", "t-0 t-1"), ("assigned", "t-1 t-2")], (
         "partitions are owned during on_partitions_revoked"
     )
@@ -191,14 +191,14 @@ def test_next_target_assignment_waits_until_current_one_is_reconciled(stage: Scr
     stage.assign("t-0")
 
     def while_told(_callback: object) -> None:
-        if len(user.told) == 2:  # the callback revokes t-1
+        if len(user.callbacks) == 2:  # the callback revokes t-1
             stage.assign("t-2")
             stage.loop.run(2 * INTERVAL_MS)
 
     user.on_callback = while_told
     stage.until(lambda: user.owned == "t-2" and user.membership.is_stable)
 
-    assert user.told[1:] == [("revoked", "t-1"), ("assigned", ""), ("revoked", "t-0"), ("assigned", "t-2")]
+    assert user.callbacks[1:] == [("revoked", "t-1"), ("assigned", ""), ("revoked", "t-0"), ("assigned", "t-2")]
     assert [owned_of(r) for r in stage.beats if r.topic_partitions is not None][-2:] == ["t-0", "t-2"]
 
 
@@ -211,10 +211,10 @@ def test_repeated_target_assignment_is_acknowledged_without_callback(stage: Scri
     stage.polls(2 * INTERVAL_MS)
 
     assert user.membership.state is S.RECONCILING, "u-0 waits for the topic name"
-    assert user.told == [("assigned", "t-0")]
+    assert user.callbacks == [("assigned", "t-0")]
     stage.hidden = set()
     stage.until(lambda: user.owned == "t-0 u-0")
-    assert user.told == [("assigned", "t-0"), ("assigned", "u-0")]
+    assert user.callbacks == [("assigned", "t-0"), ("assigned", "u-0")]
 
 
 def test_assigned_topic_with_unknown_name_waits_while_other_topics_are_assigned(stage: ScriptedCoordinator):
@@ -240,7 +240,7 @@ def test_fenced_member_loses_partitions_and_rejoins(stage: ScriptedCoordinator, 
 
     stage.until(lambda: epochs(stage).count(0) == 2 and user.owned == "t-0" and user.membership.is_stable)
 
-    assert user.told == [("assigned", "t-0"), ("lost", "t-0"), ("assigned", "t-0")]
+    assert user.callbacks == [("assigned", "t-0"), ("lost", "t-0"), ("assigned", "t-0")]
     again = [r for r in stage.beats if r.member_epoch == 0][1]
     assert (again.member_id, again.topic_partitions, again.subscribed_topic_names) == (
         user.membership.member_id,
@@ -261,7 +261,7 @@ def test_rejoined_member_owns_its_new_assignment(stage: ScriptedCoordinator):
 
     stage.until(lambda: epochs(stage).count(0) == 2 and user.owned == "t-2" and user.membership.is_stable)
 
-    assert user.told == [("assigned", "t-0 t-1"), ("lost", "t-0 t-1"), ("assigned", "t-2")]
+    assert user.callbacks == [("assigned", "t-0 t-1"), ("lost", "t-0 t-1"), ("assigned", "t-2")]
 
 
 def test_partitions_with_running_callback_are_reported_as_owned(stage: ScriptedCoordinator):
@@ -300,14 +300,14 @@ def test_reconciliation_ends_when_membership_is_lost(stage: ScriptedCoordinator)
     stage.assign("t-0 t-2")
 
     def fenced_meanwhile(_callback: object) -> None:
-        if user.told[-1][0] == "revoked":
+        if user.callbacks[-1][0] == "revoked":
             stage.then(Heartbeat, E.FENCED_MEMBER_EPOCH)
             stage.loop.run(2 * INTERVAL_MS)
 
     user.on_callback = fenced_meanwhile
     stage.until(lambda: epochs(stage).count(0) == 2 and user.owned == "t-0 t-2")
 
-    assert user.told[1:] == [("revoked", "t-1"), ("lost", "t-0"), ("assigned", "t-0 t-2")]
+    assert user.callbacks[1:] == [("revoked", "t-1"), ("lost", "t-0"), ("assigned", "t-0 t-2")]
 
 
 @pytest.mark.parametrize(
@@ -351,8 +351,8 @@ def test_permanent_heartbeat_error_loses_all_partitions(stage: ScriptedCoordinat
     with pytest.raises(ApiError, match="FENCED_INSTANCE_ID"):
         user.poll()
 
-    stage.until(lambda: user.told[-1] == ("assigned", "t-0") and len(user.told) == 3)
-    assert user.told[1] == ("lost", "t-0")
+    stage.until(lambda: user.callbacks[-1] == ("assigned", "t-0") and len(user.callbacks) == 3)
+    assert user.callbacks[1] == ("lost", "t-0")
 
 
 def test_error_of_denied_topic_is_raised_once_and_heartbeats_continue(stage: ScriptedCoordinator):
@@ -425,7 +425,7 @@ def test_consumer_group_member_leaves_with_last_heartbeat(stage: ScriptedCoordin
 
     (goodbye,) = stage.goodbyes
     assert (goodbye.member_id, goodbye.member_epoch) == (user.membership.member_id, -1)
-    assert user.told[-1] == ("revoked", "t-0")
+    assert user.callbacks[-1] == ("revoked", "t-0")
     assert user.membership.state is S.UNSUBSCRIBED
 
 
@@ -459,7 +459,7 @@ def test_member_leaves_after_max_poll_interval_and_rejoins_at_next_poll(stage: S
     (note,) = user.notes_besides_resets()
     assert note.text == "the member left group 'g': more than max.poll.interval.ms (8000) between polls"
     stage.until(lambda: user.owned == "t-0" and user.membership.is_stable)
-    assert user.told == [("assigned", "t-0"), ("lost", "t-0"), ("assigned", "t-0")]
+    assert user.callbacks == [("assigned", "t-0"), ("lost", "t-0"), ("assigned", "t-0")]
 
 
 def test_resubscribed_member_rejoins_with_its_member_id(stage: ScriptedCoordinator):

@@ -70,7 +70,7 @@ def test_eager_member_without_partitions_gets_on_partitions_revoked(stage: Scrip
     rebalances(stage, user)
     rebalances(stage, user)
 
-    assert user.told == [("assigned", ""), ("revoked", ""), ("assigned", ""), ("revoked", ""), ("assigned", "")]
+    assert user.callbacks == [("assigned", ""), ("revoked", ""), ("assigned", ""), ("revoked", ""), ("assigned", "")]
 
 
 def test_repeated_eager_join_calls_on_partitions_revoked_once(stage: ScriptedGroup):
@@ -82,7 +82,7 @@ def test_repeated_eager_join_calls_on_partitions_revoked_once(stage: ScriptedGro
     polls_until_it_raises(stage, E.GROUP_AUTHORIZATION_FAILED)
     stage.until(lambda: user.owned == "t-0")
 
-    assert user.told == [("assigned", "t-0"), ("revoked", "t-0"), ("assigned", "t-0")]
+    assert user.callbacks == [("assigned", "t-0"), ("revoked", "t-0"), ("assigned", "t-0")]
 
 
 def test_on_partitions_revoked_runs_again_after_lost_membership(stage: ScriptedGroup):
@@ -94,7 +94,7 @@ def test_on_partitions_revoked_runs_again_after_lost_membership(stage: ScriptedG
     polls_until_it_raises(stage, E.GROUP_AUTHORIZATION_FAILED)
     stage.until(lambda: user.owned == "t-0")
 
-    assert user.told == [("assigned", "t-0"), ("revoked", "t-0"), ("revoked", ""), ("assigned", "t-0")]
+    assert user.callbacks == [("assigned", "t-0"), ("revoked", "t-0"), ("revoked", ""), ("assigned", "t-0")]
 
 
 def test_poll_returns_no_records_while_positions_are_committed(stage: ScriptedGroup):
@@ -148,21 +148,21 @@ def test_member_loses_all_partitions_if_membership_ends_during_commit():
     stage = ScriptedCoordinator()
     user = member(stage, auto_commit_interval_ms=60_000, **COOPERATIVE)
     stage.until(lambda: user.owned == "t-0 t-1 t-2 t-3" and all(s.has_position for s in states(user)))
-    told = len(user.told)
+    told = len(user.callbacks)
     gives(stage, "t-2")
     stage.then(OffsetCommitRequest, E.NONE, E.ILLEGAL_GENERATION)
 
     rebalances(stage, user)
     stage.until(lambda: user.machine.is_stable)
 
-    assert user.told[told:] == [("lost", "t-0 t-1 t-2 t-3"), ("assigned", "t-2")]
+    assert user.callbacks[told:] == [("lost", "t-0 t-1 t-2 t-3"), ("assigned", "t-2")]
 
 
 def test_member_loses_kept_partitions_if_membership_ends_in_on_partitions_revoked():
     stage = ScriptedCoordinator()
     user = member(stage, enable_auto_commit="false", **COOPERATIVE)
     stage.until(lambda: user.owned == "t-0 t-1 t-2 t-3")
-    told = len(user.told)
+    told = len(user.callbacks)
     gives(stage, "t-2")
 
     def listener(callback: CallbackNeeded) -> None:
@@ -174,7 +174,7 @@ def test_member_loses_kept_partitions_if_membership_ends_in_on_partitions_revoke
     rebalances(stage, user)
     stage.until(lambda: user.machine.is_stable)
 
-    assert user.told[told:] == [("revoked", "t-0 t-1 t-3"), ("lost", "t-2"), ("assigned", "t-2")]
+    assert user.callbacks[told:] == [("revoked", "t-0 t-1 t-3"), ("lost", "t-2"), ("assigned", "t-2")]
 
 
 def states(user: User) -> list[Any]:
@@ -189,7 +189,7 @@ def test_on_partitions_lost_is_called_for_member_that_leaves_during_join(stage: 
 
     user.leave()
 
-    assert user.told == [("assigned", "t-0"), ("lost", "t-0")], "another member may own t-0 already"
+    assert user.callbacks == [("assigned", "t-0"), ("lost", "t-0")], "another member may own t-0 already"
 
 
 # Calls of the user during a rebalance
@@ -220,7 +220,7 @@ def test_assignment_that_no_longer_matches_subscription_causes_rejoin():
     user.machine.subscribe(["u"])
     stage.until(lambda: user.machine.is_stable)
 
-    assert user.told == [("assigned", "u-0 u-1 u-2 u-3")]
+    assert user.callbacks == [("assigned", "u-0 u-1 u-2 u-3")]
     assert reasons(stage) == [
         "the consumer subscribed",
         "the assignment does not match the subscription, which changed meanwhile",
@@ -239,7 +239,7 @@ def test_topic_that_group_leader_discovers_before_member_causes_no_rejoin():
     stage.hidden = set()
     stage.polls(10_000)
 
-    assert user.told == [("assigned", "t-0 u-0")]
+    assert user.callbacks == [("assigned", "t-0 u-0")]
     assert reasons(stage) == ["the consumer subscribed"]
 
 
@@ -256,7 +256,7 @@ def test_partition_subscribed_again_during_revocation_is_read_without_gap():
     stage.produce("u", 0, b"after that")
 
     stage.until(lambda: user.values() == [b"after that"])
-    assert user.told == [("assigned", "t-0 u-0"), ("assigned", "")], "u-0 had no on_partitions_revoked"
+    assert user.callbacks == [("assigned", "t-0 u-0"), ("assigned", "")], "u-0 had no on_partitions_revoked"
 
 
 def test_repeated_join_sends_current_subscription():

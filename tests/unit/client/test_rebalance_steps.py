@@ -89,7 +89,7 @@ def test_rebalance_is_due_when_its_offset_commit_is_complete(stage: ScriptedCoor
 def test_unanswered_commit_delays_rebalance_for_max_poll_interval(stage: ScriptedCoordinator, protocol: str):
     user = member(stage, protocol, max_poll_interval_ms=LIMIT_MS)
     stage.until(lambda: all(state.position is not None for state in user.machine.subscription.assigned.values()))
-    told = len(user.told)
+    told = len(user.callbacks)
     stage.then(OffsetCommitRequest, SILENCE)
     give_up(stage, user, protocol)
     stage.until(lambda: stage.sent(OffsetCommitRequest))
@@ -97,8 +97,8 @@ def test_unanswered_commit_delays_rebalance_for_max_poll_interval(stage: Scripte
 
     stage.loop.run(49)
     user.poll()
-    assert len(user.told) == told
+    assert len(user.callbacks) == told
 
     stage.loop.run(1)
     user.poll()
-    assert user.told[told][0] == "revoked"
+    assert user.callbacks[told][0] == "revoked"

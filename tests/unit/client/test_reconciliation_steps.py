@@ -72,7 +72,7 @@ def test_next_target_assignment_waits_for_acknowledgement(stage: ScriptedCoordin
     assert user.owned == "t-0", "u-0 waits: the heartbeat that acknowledges t-0 has no response"
 
     stage.until(lambda: user.owned == "t-0 u-0")
-    assert user.told == [("assigned", "t-0"), ("assigned", "u-0")]
+    assert user.callbacks == [("assigned", "t-0"), ("assigned", "u-0")]
 
 
 def test_completed_reconciliation_needs_no_further_poll(stage: ScriptedCoordinator):
@@ -96,7 +96,7 @@ def test_pending_commit_blocks_reconciliation_unless_membership_is_lost(stage: S
 
     assert user.machine.needs_user, "on_partitions_lost does not wait for the commit"
     user.poll()
-    assert user.told[-1] == ("lost", "t-0")
+    assert user.callbacks[-1] == ("lost", "t-0")
 
 
 def test_unsubscribe_during_reconciliation_drops_its_callbacks(stage: ScriptedCoordinator):
@@ -106,11 +106,11 @@ def test_unsubscribe_during_reconciliation_drops_its_callbacks(stage: ScriptedCo
     user.machine.enter_poll(stage.now_ms)
     assert user.machine.advance(stage.now_ms) is not None, "on_partitions_revoked of t-0 is due"
     stage.settled(user.leave())
-    assert user.told[-1] == ("revoked", "t-0")
+    assert user.callbacks[-1] == ("revoked", "t-0")
     user.alive = True
-    user.told.clear()
+    user.callbacks.clear()
 
     user.machine.subscribe(["t"])
     stage.until(lambda: user.owned == "t-1" and user.membership.is_stable)
 
-    assert user.told == [("assigned", "t-1")]
+    assert user.callbacks == [("assigned", "t-1")]

@@ -65,9 +65,9 @@ def test_position_known_to_new_leader_is_kept(stage: ScriptedGroup):
     user = read_all(stage)
 
     elect(stage)
-    stage.until(lambda: stage.epochs_asked() and state(user).state is FetchState.FETCHING)
+    stage.until(lambda: stage.requested_epochs() and state(user).state is FetchState.FETCHING)
 
-    assert stage.epochs_asked() == [(4, 3)]
+    assert stage.requested_epochs() == [(4, 3)]
     assert state(user).position == Position(10, 3)
 
 
@@ -105,9 +105,9 @@ def test_log_truncation_without_reset_policy_raises_error_with_offset(
         stage.polls(40_000)
 
     assert (caught.value.partition, caught.value.position, caught.value.divergent_offset) == ("t-0", 10, divergent)
-    asked = len(stage.epochs_asked())
+    asked = len(stage.requested_epochs())
     stage.polls(5000)
-    assert len(stage.epochs_asked()) == asked, "validation is not repeated until the user seeks"
+    assert len(stage.requested_epochs()) == asked, "validation is not repeated until the user seeks"
     user.machine.subscription.seek(T0, Position(8))
     stage.until(lambda: user.records[-1].offset == 9 and len(user.records) == 12, limit_ms=40_000)
 
@@ -120,7 +120,7 @@ def test_position_validation_is_retried_after_retriable_errors(stage: ScriptedGr
     user = read_all(stage)
 
     elect(stage)
-    stage.until(lambda: len(stage.epochs_asked()) == 2 and state(user).state is FetchState.FETCHING)
+    stage.until(lambda: len(stage.requested_epochs()) == 2 and state(user).state is FetchState.FETCHING)
 
 
 def test_committed_leader_epoch_is_validated_before_first_fetch(stage: ScriptedGroup):
@@ -130,7 +130,7 @@ def test_committed_leader_epoch_is_validated_before_first_fetch(stage: ScriptedG
 
     stage.until(lambda: user.records)
 
-    assert stage.epochs_asked() == [(3, 2)]
+    assert stage.requested_epochs() == [(3, 2)]
     assert user.records[0].offset == 6
 
 
@@ -149,7 +149,7 @@ def test_validation_response_after_seek_is_ignored(stage: ScriptedGroup):
     stage.committed, stage.committed_epoch = 8, 2
     user = stage.user("t", group_id="g")
     stage.loop.holding_answers = False
-    stage.until(lambda: stage.epochs_asked() or user.owned)
+    stage.until(lambda: stage.requested_epochs() or user.owned)
     user.machine.subscription.seek(T0, Position(9))
 
     stage.until(lambda: user.records)

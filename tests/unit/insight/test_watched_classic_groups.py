@@ -261,7 +261,7 @@ def test_watched_rebalance_has_join_timeout_as_cause_if_a_member_does_not_rejoin
     assert finding.also == ("NEW_MEMBER",)
     assert finding.confidence == "medium"
     assert "the join phase took between 19.5 s and 20.0 s" in finding.sentence
-    assert finding.opened_at_ms == stage.seen[-1].rebalancing_seen_ms
+    assert finding.opened_at_ms == stage.observed[-1].rebalancing_seen_ms
 
 
 def test_duration_of_rebalance_is_not_bounded_by_state_poll_before_the_rebalance_record_is_read(stage):
@@ -279,7 +279,7 @@ def test_duration_of_rebalance_is_not_bounded_by_state_poll_before_the_rebalance
     stage.watcher.take_states({"g": "Stable"}, stage.now, stage.now)
     stage.watcher.take = unread
     for record, options in later:
-        stage.seen += unread(*record, **options)
+        stage.observed += unread(*record, **options)
 
     assert "the join phase took 4.0 s or less" in latest(stage).sentence
 
@@ -290,7 +290,7 @@ def test_state_poll_during_a_later_rebalance_bounds_only_the_duration_of_that_re
     stage.advance(100)
     group.leave("b")
     group.round()
-    assert latest(stage).opened_at_ms == stage.seen[-1].joined_ms
+    assert latest(stage).opened_at_ms == stage.observed[-1].joined_ms
     group.ids["c"], group.tickets["c"] = group.enter("c")
     stage.advance(1_400)
     group.round()
@@ -335,7 +335,7 @@ def test_rebalance_after_a_quiet_hour_is_explained_from_a_single_journal_entry(s
     group.beat(HOUR_MS)
     group.ids["c"], group.tickets["c"] = group.enter("c")
     group.round()
-    del stage.seen[:-1]
+    del stage.observed[:-1]
 
     (finding,) = stage.findings()
 
@@ -346,9 +346,9 @@ def test_rebalance_after_a_quiet_hour_is_explained_from_a_single_journal_entry(s
 def test_deletion_of_watched_group_is_an_event_without_expired_members(stage):
     group = Group(stage, ["a"])
     group.leave("a")
-    stage.seen += stage.watcher.take(*build_record(GroupWritten("g", None)), stage.now)
+    stage.observed += stage.watcher.take(*build_record(GroupWritten("g", None)), stage.now)
 
-    assert find_events(stage.seen)[-1].sentence == "the group was deleted, or expired with its last offset"
+    assert find_events(stage.observed)[-1].sentence == "the group was deleted, or expired with its last offset"
 
 
 def test_join_phase_is_bounded_by_state_polls_and_assign_phase_is_known_from_the_record(stage):
@@ -433,7 +433,7 @@ def test_watched_rebalance_without_an_earlier_generation_is_unexplained(stage):
     group.leave("b")
     group.round()
 
-    (finding,) = find_rebalances([stage.seen[-1]])
+    (finding,) = find_rebalances([stage.observed[-1]])
 
     assert (finding.cause, finding.confidence, finding.from_generation) == ("UNEXPLAINED", "low", None)
     assert [m.client_id for m in finding.members] == ["a"]
@@ -441,12 +441,12 @@ def test_watched_rebalance_without_an_earlier_generation_is_unexplained(stage):
 
 def test_missing_generations_lower_the_confidence_of_a_watched_cause(stage):
     group = Group(stage, ["a", "b", "c"])
-    kept = list(stage.seen)
+    kept = list(stage.observed)
     for client in ("c", "b"):
         group.leave(client)
         group.round()
 
-    found = find_rebalances([*kept, stage.seen[-1]])[-1]
+    found = find_rebalances([*kept, stage.observed[-1]])[-1]
 
     assert found.confidence in ("medium", "low")
     assert "not_written" in kinds(found)

@@ -61,7 +61,7 @@ def test_watcher_writes_the_same_entries_as_the_coordinator_of_a_consumer_group(
     second_comes(stage)
 
     told = EpochRaised, TargetComputed, MemberReconciled
-    assert plain(stage.seen, *told) == plain(stage.journal, *told)
+    assert plain(stage.observed, *told) == plain(stage.journal, *told)
 
 
 def test_watched_join_to_consumer_group_has_high_confidence_but_no_proof(stage):
@@ -133,7 +133,7 @@ class TestDepartedMember:
         stage.beat("m1", 2, client_id="one")
         for _ in range(6):
             stage.advance(1_000)
-            if any(isinstance(e, EpochRaised) and e.cause.event == "member_departed" for e in stage.seen):
+            if any(isinstance(e, EpochRaised) and e.cause.event == "member_departed" for e in stage.observed):
                 break
             stage.beat("m1", 2, parts("t", 0, 1, 2, 3), client_id="one")
 
@@ -201,7 +201,7 @@ def test_temporary_leave_of_static_member_causes_no_rebalance_of_consumer_group(
     stage.come("m9", instance_id="i", rebalance_timeout_ms=5_000)
 
     kinds = StaticAway, StaticReplaced
-    assert plain(stage.seen, *kinds) == plain(stage.journal, *kinds) != []
+    assert plain(stage.observed, *kinds) == plain(stage.journal, *kinds) != []
     assert [one.cause for one in stage.findings()][-1] == "STATIC_RESTART"
 
 
@@ -209,13 +209,13 @@ def test_watcher_reports_conversions_from_and_to_a_classic_group():
     stage = WatchedStage(group_consumer_migration_policy="bidirectional")
     (old,), _ = stage.stable(1, client_id="old")
     stage.come("m2", client_id="new")
-    first = [entry for entry in stage.seen if isinstance(entry, GroupConverted)]
+    first = [entry for entry in stage.observed if isinstance(entry, GroupConverted)]
     assert [entry.to for entry in first] == ["consumer"]
     assert "PROTOCOL_MIGRATION" in {one.cause for one in stage.findings()}
 
     stage.advance(1_000)
     stage.beat("m2", -1)
-    converted = [entry for entry in stage.seen if isinstance(entry, GroupConverted)]
+    converted = [entry for entry in stage.observed if isinstance(entry, GroupConverted)]
     assert [entry.to for entry in converted] == ["consumer", "classic"]
     joined = stage.answer(stage.join(old, client_id="old"))
     stage.sync(old, joined.generation_id, {old: assignment(("t", 0))})
@@ -229,11 +229,11 @@ def test_watcher_repeats_the_state_of_a_quiet_consumer_group_before_its_next_epo
         stage.advance(5_000)
         stage.beat("m1", 3, client_id="one")
         stage.beat("m2", 3, client_id="two")
-    before = len(stage.seen)
+    before = len(stage.observed)
     stage.come("m3", client_id="three")
     stage.advance(2_000)
-    stands, raised, *_ = stage.seen[before:]
-    del stage.seen[:before]
+    stands, raised, *_ = stage.observed[before:]
+    del stage.observed[:before]
 
     assert (type(stands), type(raised)) == (GroupLoaded, EpochRaised)
     assert (stands.generation, raised.epoch) == (3, 4)
@@ -258,10 +258,10 @@ def test_watcher_writes_the_whole_state_of_a_consumer_group_after_compaction_of_
     assert isinstance(stands, GroupLoaded)
     assert stands.partitions == {"m1": {"t": (0, 1)}, "m2": {"t": (2, 3)}}
     assert watcher.caught_up(stage.now) == []
-    stage.watcher, stage.seen = watcher, [stands]
+    stage.watcher, stage.observed = watcher, [stands]
     stage.beat("m2", -1)
     assert stage.findings()[-1].cause in ("MEMBER_LEFT", "MEMBER_DEPARTED")
-    assert [type(entry) for entry in stage.seen][1] is EpochRaised
+    assert [type(entry) for entry in stage.observed][1] is EpochRaised
 
 
 def test_watched_topics_without_a_name_are_shown_with_their_ids():
@@ -270,7 +270,7 @@ def test_watched_topics_without_a_name_are_shown_with_their_ids():
     stage.come("m1")
     stage.advance(2_000)
 
-    (target,) = [entry for entry in stage.seen if isinstance(entry, TargetComputed)]
+    (target,) = [entry for entry in stage.observed if isinstance(entry, TargetComputed)]
 
     assert {move.topic for move in target.moves} == {stage.topics.ids["t"].hex()}
 

@@ -24,7 +24,7 @@ def stage():
 
 
 def new_rebalances(stage, journal, news):
-    new = stage.seen[len(journal.kept) :]
+    new = stage.observed[len(journal.kept) :]
     journal.kept += new
     return [(this.generation, this.cause) for this in news.of(new)]
 

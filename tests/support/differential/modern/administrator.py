@@ -50,8 +50,8 @@ class Administrator:
         )
         answer = self.both.ask("admin", IncrementalAlterConfigsRequest(resources=[resource]), 1)["admin"]
         if answer.responses[0].error_code == 0:
-            eventually(lambda: self._seen(name) == self._ours(name), f"{name} of {self.group} is not altered")
-            self.both.theirs.let_others_be_heard(self.group)
+            eventually(lambda: self._observed(name) == self._ours(name), f"{name} of {self.group} is not altered")
+            self.both.theirs.await_earlier_requests(self.group)
 
     def _question(self, name: str) -> DescribeConfigsRequest:
         resource = DescribeConfigsResource(
@@ -59,7 +59,7 @@ class Administrator:
         )
         return DescribeConfigsRequest(resources=[resource])
 
-    def _seen(self, name: str) -> list[str | None]:
+    def _observed(self, name: str) -> list[str | None]:
         return [config.value for config in self.both.theirs.ask(self._question(name), 4).results[0].configs]
 
     def _ours(self, name: str) -> list[str | None]:
@@ -67,10 +67,10 @@ class Administrator:
 
     def change_topics(self) -> None:
         """Create, grow or delete a topic; wait until Kafka's coordinator knows."""
-        gone = [topic for topic in (f"{name}-{self.both.mark}" for name in "abcd") if topic not in self.sizes]
+        deleted = [topic for topic in (f"{name}-{self.both.mark}" for name in "abcd") if topic not in self.sizes]
         kind = self.chance.random()
-        if gone and (kind < 0.4 or len(self.sizes) < 2):
-            topic = self.chance.choice(gone)
+        if deleted and (kind < 0.4 or len(self.sizes) < 2):
+            topic = self.chance.choice(deleted)
             self.sizes[topic] = self.chance.randint(1, 4)
             self.both.told.append(f"{topic} is made")
             self.both.create(topic.partition("-")[0], self.sizes[topic])
@@ -84,5 +84,5 @@ class Administrator:
             self.both.told.append(f"{topic} is deleted")
             self.both.delete(topic)
             del self.sizes[topic]
-        self.both.await_heard(self.group, topic, self.sizes.get(topic, 0))
-        self.both.theirs.let_others_be_heard(self.group)
+        self.both.await_partition_count(self.group, topic, self.sizes.get(topic, 0))
+        self.both.theirs.await_earlier_requests(self.group)

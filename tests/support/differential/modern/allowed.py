@@ -20,11 +20,11 @@ MODERN: Final = (
 )  # fmt: skip
 
 
-def is_allowed_of_modern(asked: str, path: str, ours: Any, theirs: Any) -> bool:
+def is_allowed_of_modern(request: str, path: str, ours: Any, theirs: Any) -> bool:
     """Return True if a field may differ: messages of KIP-848's own requests may not, messages of others may."""
-    if not asked.startswith("ConsumerGroup"):
-        return is_allowed(asked, path, ours, theirs)
+    if not request.startswith("ConsumerGroup"):
+        return is_allowed(request, path, ours, theirs)
     return any(
-        fnmatch.fnmatchcase(asked, may.asked) and fnmatch.fnmatchcase(path, may.path) and may.only(ours, theirs)
+        fnmatch.fnmatchcase(request, may.request) and fnmatch.fnmatchcase(path, may.path) and may.only(ours, theirs)
         for may in MODERN
     )

@@ -67,7 +67,7 @@ class FedStage(BrokerStage):
         self.chance = self.rng = FedChance()
         super().start()
 
-    def tell(self, value: bytes) -> None:
+    def push_id(self, value: bytes) -> None:
         self.chance.told.append(int.from_bytes(value, "big"))
 
 
@@ -130,7 +130,7 @@ class Both:
         self.theirs.wire.create(topic, partitions)
         self.theirs.await_topic(topic, partitions)
         topic_id = self.theirs.topic_id(topic)
-        self.ours.tell(topic_id)
+        self.ours.push_id(topic_id)
         self._admin.create(topic, partitions)
         assert self._admin.topic_id(topic) == topic_id
         self.words.topics[topic_id] = name
@@ -162,7 +162,7 @@ class Both:
         if isinstance(message, JoinGroupRequest) and not message.member_id:
             there = set(self._members_of_theirs(message.group_id))
             theirs.send(message, version)
-            self._tell_id(self._id_given(actor, message, theirs, there))
+            self._push_id(self._assigned_id(actor, message, theirs, there))
         else:
             theirs.send(self._own(message, 1), version)
         ours.send(self._own(message, 0), version)
@@ -174,7 +174,7 @@ class Both:
         for name, answer in answered.items():
             self._compare(name, answer, self._theirs_to(name))
         if actor not in answered:
-            self.theirs.let_others_be_heard(self.mark)
+            self.theirs.await_earlier_requests(self.mark)
         for name, answer in answered.items():
             if name in self.hears:
                 self.hears[name](answer)
@@ -210,7 +210,7 @@ class Both:
         while self.theirs.ask(look, 1).groups[0].group_epoch != epoch and time.monotonic() < deadline:
             pass
 
-    def await_heard(self, group: str, topic: str, partitions: int) -> None:
+    def await_partition_count(self, group: str, topic: str, partitions: int) -> None:
         """Wait until Kafka's coordinator of ``group`` knows ``partitions`` partitions of a topic.
 
         Temporary groups of one member each show it by their assignments.
@@ -218,7 +218,7 @@ class Both:
         coordinator = self.ours.broker.state.coordinator
         partition = coordinator.partition_of(group)
 
-        def given() -> int:
+        def assigned_count() -> int:
             names = (f"probe-{uuid.uuid4()}" for _ in range(1000))
             probe = next(name for name in names if coordinator.partition_of(name) == partition)
             joins = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": [topic], "topic_partitions": []}
@@ -228,9 +228,9 @@ class Both:
             self.theirs.ask(ConsumerGroupHeartbeatRequest(group_id=probe, member_id="probe", member_epoch=-1), 1)
             return sum(len(of.partitions) for of in answer.assignment.topic_partitions)
 
-        eventually(lambda: given() == partitions, f"the coordinator has not heard of {topic}")
+        eventually(lambda: assigned_count() == partitions, f"the coordinator has not heard of {topic}")
 
-    def nobody_else(self) -> None:
+    def check_still_parked(self) -> None:
         """Raise Parted if the other broker answers a request that is parked here."""
         for name in sorted(self.waiting):
             answer = _take(self._wires[name][1], 0.05)
@@ -240,7 +240,7 @@ class Both:
     def _members_of_theirs(self, group: str) -> list[str]:
         return [m.member_id for m in self.theirs.ask(DescribeGroupsRequest(groups=[group]), 5).groups[0].members]
 
-    def _id_given(self, actor: str, message: JoinGroupRequest, theirs: Any, there: set[str]) -> str:
+    def _assigned_id(self, actor: str, message: JoinGroupRequest, theirs: Any, there: set[str]) -> str:
         """Return the id that Kafka gives a member: from its response, or from a description of the group."""
         deadline = time.monotonic() + SILENCE_S
         while time.monotonic() < deadline:
@@ -262,15 +262,15 @@ class Both:
         """Return a request with the producer id and epoch of broker ``whose``."""
         if not hasattr(message, "producer_id") or isinstance(message, InitProducerIdRequest):
             return message
-        given = {field.name: getattr(message, field.name) for field in message.FIELDS}
-        given["producer_id"], given["producer_epoch"] = self._producers[whose]
-        return type(message)(**given)
+        fields = {field.name: getattr(message, field.name) for field in message.FIELDS}
+        fields["producer_id"], fields["producer_epoch"] = self._producers[whose]
+        return type(message)(**fields)
 
-    def _tell_id(self, member_id: str) -> None:
+    def _push_id(self, member_id: str) -> None:
         if found := HEX_ID.search(member_id):
-            self.ours.tell(bytes.fromhex(found[0].replace("-", "")))
+            self.ours.push_id(bytes.fromhex(found[0].replace("-", "")))
         elif len(member_id) == 22:
-            self.ours.tell(uuid_from_text(member_id))
+            self.ours.push_id(uuid_from_text(member_id))
 
     def _connect(self, actor: str) -> tuple[Client, Any]:
         client_id = self._client_id or f"c-{actor}"
@@ -278,7 +278,7 @@ class Both:
 
     def _compare(self, actor: str, ours: Any, theirs: Any) -> None:
         message, version = self.waiting.pop(actor)
-        asked = type(message).__name__
+        request = type(message).__name__
         if CLOSED in (ours, theirs):
             del self._wires[actor]
         self._note_producers(ours, theirs)
@@ -286,11 +286,11 @@ class Both:
         found = [
             f"{path}: ours {a!r}, theirs {b!r}"
             for path, a, b in unequal(one, other, "")
-            if not is_allowed_of_modern(asked, path, a, b)
+            if not is_allowed_of_modern(request, path, a, b)
         ]
         if found:
             whole = f"\nours   {one}\ntheirs {other}\n"
-            raise Parted(f"{asked} v{version} of {actor}: " + "; ".join(found) + whole)
+            raise Parted(f"{request} v{version} of {actor}: " + "; ".join(found) + whole)
 
     def _note_producers(self, ours: Any, theirs: Any) -> None:
         """Keep the producer id and epoch of both responses."""

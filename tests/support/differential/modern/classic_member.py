@@ -124,8 +124,8 @@ class ClassicMember:
     def _blob(self) -> bytes:
         owned = self.has if self.cooperates else []
         rack = self.chance.choice((None, None, None, "r1"))
-        said = Subscription(self.names, owned_partitions=owned, generation_id=self.generation, rack_id=rack)
-        return build_subscription(said, self.chance.choice((3, 3, 3, 1, 0)))
+        subscription = Subscription(self.names, owned_partitions=owned, generation_id=self.generation, rack_id=rack)
+        return build_subscription(subscription, self.chance.choice((3, 3, 3, 1, 0)))
 
     def join(self, **fields: Any) -> None:
         """Join, or join again under the current member id."""
@@ -134,7 +134,7 @@ class ClassicMember:
         if not self.both.has_members(self.group):
             self._forget()  # an unknown member id makes Kafka delete an empty consumer group
         blob = self._blob()
-        given: dict[str, Any] = {
+        all_fields: dict[str, Any] = {
             "group_id": self.group,
             "session_timeout_ms": 45_000,
             "rebalance_timeout_ms": 60_000,
@@ -143,7 +143,7 @@ class ClassicMember:
             "protocol_type": "consumer",
             "protocols": [JoinGroupRequestProtocol(name=name, metadata=blob) for name in self.protocols],
         }
-        self._ask(JoinGroupRequest(**(given | fields)), self.version)
+        self._ask(JoinGroupRequest(**(all_fields | fields)), self.version)
 
     def rejoin(self) -> None:
         self.join()
@@ -163,7 +163,7 @@ class ClassicMember:
     # SyncGroup, Heartbeat, LeaveGroup.
 
     def sync(self, **fields: Any) -> None:
-        given: dict[str, Any] = {
+        all_fields: dict[str, Any] = {
             "group_id": self.group,
             "generation_id": self.generation,
             "member_id": self.member_id,
@@ -172,7 +172,7 @@ class ClassicMember:
             "protocol_name": self.chance.choice((self.protocols[0], self.protocols[0], None)),
             "assignments": self._plan() if self.leader == self.member_id else [],
         }
-        self._ask(SyncGroupRequest(**(given | fields)), self.chance.choice((5, 5, 4, 3)))
+        self._ask(SyncGroupRequest(**(all_fields | fields)), self.chance.choice((5, 5, 4, 3)))
 
     def _plan(self) -> list[SyncGroupRequestAssignment]:
         """Assign each partition to a member, sometimes with unreadable bytes."""
@@ -187,13 +187,13 @@ class ClassicMember:
         return [SyncGroupRequestAssignment(member_id=m, assignment=blob) for m, blob in blobs.items()]
 
     def heartbeat(self, **fields: Any) -> None:
-        given: dict[str, Any] = {
+        all_fields: dict[str, Any] = {
             "group_id": self.group,
             "generation_id": self.generation,
             "member_id": self.member_id,
             "group_instance_id": self.instance_id,
         }
-        self._ask(HeartbeatRequest(**(given | fields)), self.chance.choice((4, 4, 3, 1)))
+        self._ask(HeartbeatRequest(**(all_fields | fields)), self.chance.choice((4, 4, 3, 1)))
 
     def stale(self) -> None:
         generation = self.generation + self.chance.choice((-1, 1, 5))

@@ -18,7 +18,7 @@ VALID_REGEXES = ("a-MARK.*", "[ab]-MARK", "nothing", r"[[:alpha:]]\D*MARK", "[^d
 REGEXES = (*VALID_REGEXES[:-1], "a(", "(?=a)", "*b", "a++", "")
 
 
-def _asked(places: Places) -> list[ConsumerGroupHeartbeatRequestTopicPartitions]:
+def _owned_partitions(places: Places) -> list[ConsumerGroupHeartbeatRequestTopicPartitions]:
     return [ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=t, partitions=p) for t, p in places.items()]
 
 
@@ -69,8 +69,8 @@ class ModernMember:
         self.chance.choice(well if self.chance.random() < 0.65 else ill)()
 
     def send(self, *, learns: bool = True, version: int = 1, **fields: Any) -> Any:
-        given = {"group_id": self.group, "member_id": self.member_id, "member_epoch": self.epoch} | fields
-        answer = self.both.ask(self.name, ConsumerGroupHeartbeatRequest(**given), version).get(self.name)
+        all_fields = {"group_id": self.group, "member_id": self.member_id, "member_epoch": self.epoch} | fields
+        answer = self.both.ask(self.name, ConsumerGroupHeartbeatRequest(**all_fields), version).get(self.name)
         if learns and isinstance(answer, ConsumerGroupHeartbeatResponse):
             self._learn(answer)
         return answer
@@ -101,7 +101,7 @@ class ModernMember:
         """Join by names: without names, Kafka's assignment depends on earlier members."""
         if not self.names or self.chance.random() < 0.2:
             self._choose(least=1)
-        given: dict[str, Any] = {
+        all_fields: dict[str, Any] = {
             "member_epoch": 0,
             "instance_id": self.instance_id,
             "rebalance_timeout_ms": 60_000,
@@ -110,13 +110,13 @@ class ModernMember:
             "server_assignor": self.chance.choice(self.assignors) if self.chance.random() < 0.3 else None,
             "topic_partitions": [],
         }
-        self.send(**(given | fields))
+        self.send(**(all_fields | fields))
 
     def heartbeat(self) -> None:
         self.send()
 
     def acknowledge(self) -> None:
-        self.send(topic_partitions=_asked(self.has))
+        self.send(topic_partitions=_owned_partitions(self.has))
 
     def full(self) -> None:
         self.send(
@@ -124,19 +124,19 @@ class ModernMember:
             rebalance_timeout_ms=60_000,
             subscribed_topic_names=self.names,
             subscribed_topic_regex=self.regex,
-            topic_partitions=_asked(self.has),
+            topic_partitions=_owned_partitions(self.has),
         )
 
     def stale(self) -> None:
         epoch = self.epoch + self.chance.choice((-1, -1, 1, 5, -self.epoch + 1))
-        owned = self.chance.choice((None, _asked(self.has), _asked(self.had), []))
+        owned = self.chance.choice((None, _owned_partitions(self.has), _owned_partitions(self.had), []))
         self.send(member_epoch=max(epoch, 1), topic_partitions=owned, learns=self.chance.random() < 0.5)
 
     def wrong_owned(self) -> None:
         owned = {t: self.chance.sample(p, self.chance.randint(0, len(p))) for t, p in self.has.items()}
         if self.chance.random() < 0.5:
             owned[self.chance.choice([*self.both.words.topics])] = [self.chance.randrange(8)]
-        self.send(topic_partitions=_asked(owned))
+        self.send(topic_partitions=_owned_partitions(owned))
 
     def resubscribe(self) -> None:
         self._choose()
@@ -160,7 +160,7 @@ class ModernMember:
         self.join()
 
     def lose_answer(self) -> None:
-        owned = self.chance.choice((None, _asked(self.has)))
+        owned = self.chance.choice((None, _owned_partitions(self.has)))
         self.send(topic_partitions=owned, learns=False)
 
     def replace(self) -> None:

@@ -60,7 +60,7 @@ class _Mixed:
                 self.both.await_same_epoch(self.group)
             self.outsider.look()
         self.transactor.end()
-        self.both.nobody_else()
+        self.both.check_still_parked()
         compare_logs(self.both, self.group)
 
     def _step(self, ratio: float) -> None:

@@ -25,16 +25,18 @@ def played(bootstrap: str, seed: str, script: Callable[[Both], None]) -> int:
         script(both)
         return len(both.told)
     except (Parted, AssertionError, LookupError) as error:
-        asked = "\n".join(both.told)
+        transcript = "\n".join(both.told)
         ids = ", ".join(f"{name} {topic_id.hex()}" for topic_id, name in both.words.topics.items())
-        raise Parted(f"seed {seed}, after {len(both.told)} requests: {error}\n{asked}\n{both.mark}: {ids}") from error
+        raise Parted(
+            f"seed {seed}, after {len(both.told)} requests: {error}\n{transcript}\n{both.mark}: {ids}"
+        ) from error
     finally:
         both.close()
 
 
 def _play(both: Both, chance: random.Random, steps: int) -> None:
     topics = [both.create(name, chance.randint(1, 6)) for name in "abc"[: chance.randint(1, 3)]]
-    known = dict.fromkeys(topics, 6)
+    sizes = dict.fromkeys(topics, 6)
     names = [*topics, f"d-{both.mark}"]
     group = both.group("g")
     members = [ModernMember(both, chance, f"m{i}", group, names) for i in range(chance.choice(SIZES))]
@@ -62,27 +64,27 @@ def _play(both: Both, chance: random.Random, steps: int) -> None:
         elif kind < 0.87:
             outsider.look_otherwise()
         elif kind < 0.90:
-            _change_topics(both, chance, known)
+            _change_topics(both, chance, sizes)
         outsider.look()
-    both.nobody_else()
+    both.check_still_parked()
     compare_logs(both, group)
 
 
-def _change_topics(both: Both, chance: random.Random, known: dict[str, int]) -> None:
+def _change_topics(both: Both, chance: random.Random, sizes: dict[str, int]) -> None:
     """Create, grow or delete a topic; wait until Kafka's coordinator knows."""
     late = f"d-{both.mark}"
-    if late not in known:
+    if late not in sizes:
         both.told.append("a topic is made: d")
         both.create("d", 3)
-        known[late] = 6
+        sizes[late] = 6
     else:
-        topic = chance.choice([*known])
-        if known[topic] < 12:
-            known[topic] += chance.randint(1, 3)
-            both.told.append(f"{topic} grows to {known[topic]}")
-            both.grow(topic, known[topic])
+        topic = chance.choice([*sizes])
+        if sizes[topic] < 12:
+            sizes[topic] += chance.randint(1, 3)
+            both.told.append(f"{topic} grows to {sizes[topic]}")
+            both.grow(topic, sizes[topic])
         else:
             both.told.append(f"{topic} is deleted")
             both.delete(topic)
-            del known[topic]
-    both.theirs.let_others_be_heard(f"g-{both.mark}")
+            del sizes[topic]
+    both.theirs.await_earlier_requests(f"g-{both.mark}")

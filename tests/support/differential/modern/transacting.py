@@ -35,11 +35,11 @@ class Transactor:
         self.id = f"tx-{both.mark}"
         self.begun: tuple[int, int] | None = None
         """Request versions of the open transaction."""
-        self.known = False
+        self.is_initialized = False
 
     def commit(self, member_id: str, epoch: int, instance_id: str | None) -> None:
         """Commit for a member at an epoch, both possibly invalid; sometimes end the transaction."""
-        if not self.known:
+        if not self.is_initialized:
             self._init()
         if self.begun is None:
             self.begun = self.chance.choice((NEW, NEW, OLD))
@@ -91,11 +91,11 @@ class Transactor:
 
     def _init(self) -> None:
         self.both.theirs.ask(FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=[self.id]), 4)
-        asked = InitProducerIdRequest(transactional_id=self.id, transaction_timeout_ms=60_000)
-        self.both.theirs.eventually_serves(asked, 4)
-        self.both.ours_alone(asked, 4)
-        self._ask(asked, 4)
-        self.known = True
+        request = InitProducerIdRequest(transactional_id=self.id, transaction_timeout_ms=60_000)
+        self.both.theirs.eventually_serves(request, 4)
+        self.both.ours_alone(request, 4)
+        self._ask(request, 4)
+        self.is_initialized = True
 
     def _ask(self, message: Any, version: int) -> None:
         self.both.ask("producer", message, version)

@@ -135,7 +135,7 @@ def test_metadata_of_all_topics_hides_topics_without_describe(stage, peer, versi
     answer = peer.ask(MetadataRequest(topics=[] if version == 0 else None), version)
 
     assert [t.name for t in answer.topics] == [OPEN]
-    assert stage.said() == [], "hidden topics are not logged as denied"
+    assert stage.log_lines() == [], "hidden topics are not logged as denied"
 
 
 @pytest.mark.parametrize("right", [acl(Operation.CREATE, TOPICS, "new"), *on_cluster(Operation.CREATE)])
@@ -459,10 +459,10 @@ def test_list_describe_and_delete_groups_need_rights_on_the_group(stage, peer):
     for group in (GROUP, "other"):
         peer.ask(committing(OPEN, group=group), 8)
     stage.let(*on_group(Operation.DESCRIBE, Operation.READ))
-    stage.said()
+    stage.log_lines()
 
     assert [g.group_id for g in peer.ask(ListGroupsRequest(), 4).groups] == [GROUP]
-    assert stage.said() == []
+    assert stage.log_lines() == []
     asked = DescribeGroupsRequest(groups=["other", GROUP], include_authorized_operations=True)
     described = peer.ask(asked, 5)
     assert {g.group_id: (g.error_code, g.authorized_operations) for g in described.groups} == {
@@ -598,7 +598,7 @@ def test_denied_describe_log_dirs_before_version_3_is_empty(stage, peer):
 def test_denial_is_logged_in_kafkas_format(stage, peer):
     peer.ask(metadata(SHUT, OPEN, SHUT), 9)
 
-    assert stage.said() == [
+    assert stage.log_lines() == [
         "Principal = User:ANONYMOUS is Denied operation = DESCRIBE from host = 127.0.0.1 "
         f"on resource = Topic:LITERAL:{name} for request = Metadata based on rule DefaultDeny"
         for name in (SHUT, OPEN)
@@ -610,7 +610,7 @@ def test_denial_log_names_the_denying_acl(stage, peer):
 
     peer.ask(fetching(SHUT), 12)
 
-    (line,) = stage.said()
+    (line,) = stage.log_lines()
     assert line.endswith(
         "based on rule MatchingAcl(acl=StandardAcl(resourceType=TOPIC, resourceName=shut, patternType=LITERAL, "
         "principal=User:ANONYMOUS, host=*, operation=READ, permissionType=DENY))"
@@ -620,6 +620,6 @@ def test_denial_log_names_the_denying_acl(stage, peer):
 def test_request_with_many_denials_is_logged_in_few_lines(stage, peer):
     peer.ask(metadata(*(f"t{i}" for i in range(1_000))), 9)
 
-    lines = stage.said()
+    lines = stage.log_lines()
     assert len(lines) == 51
     assert lines[-1] == "950 more denied operations are not logged one by one"

@@ -317,6 +317,6 @@ class TestStoredReports:
         disk.is_full = True
 
         assert push(peer, ask(peer), PUSH) == 0
-        assert "the metrics that a client pushed are not stored" in "".join(stage.said())
+        assert "the metrics that a client pushed are not stored" in "".join(stage.log_lines())
         assert subscribe(peer, metrics="a.") == ErrorCode.KAFKA_STORAGE_ERROR
         assert ask(peer).requested_metrics == []

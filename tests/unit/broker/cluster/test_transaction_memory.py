@@ -38,7 +38,7 @@ def test_new_transactional_ids_above_the_memory_limit_are_rejected(stage, peer):
     assert producer.init() == 0
     room = stage.broker.state.cluster.transactions.room
     assert (room.used, room.refused) == (20 * ID_BYTES, 41)
-    assert any("transaction.coordinator.max.bytes" in line for line in stage.said())
+    assert any("transaction.coordinator.max.bytes" in line for line in stage.log_lines())
 
 
 def test_memory_of_long_transactional_ids_counts_their_bytes(peer):

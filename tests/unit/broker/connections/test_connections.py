@@ -221,7 +221,7 @@ def test_disconnect_within_a_request_is_logged(peer, stage):
 
     peer.leave()
 
-    assert stage.said() == ["127.0.0.1: disconnected after 4 bytes of a request"]
+    assert stage.log_lines() == ["127.0.0.1: disconnected after 4 bytes of a request"]
 
 
 def test_response_to_a_disconnected_client_is_dropped(peer, stage):

@@ -121,9 +121,9 @@ def test_token_waits_at_most_ten_seconds_for_keys(stage):
 
 def test_failed_key_fetch_is_logged_and_retried(stage):
     wishes(stage)
-    stage.said()
+    stage.log_lines()
     stage.give(KeysFetched(URL, None, "nobody answers"))
-    assert stage.said() == [f"OAUTHBEARER keys cannot be fetched from {URL}: nobody answers"]
+    assert stage.log_lines() == [f"OAUTHBEARER keys cannot be fetched from {URL}: nobody answers"]
     assert wishes(stage) == []
     stage.clock.advance(100)
     assert len(wishes(stage)) == 1

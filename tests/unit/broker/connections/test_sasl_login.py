@@ -444,7 +444,7 @@ def test_sasl_plain_without_users_prevents_the_broker_start():
 
 def test_unsecured_oauthbearer_mechanism_is_logged_at_broker_start():
     stage = sasl_stage("OAUTHBEARER")
-    assert any("accepts any token" in line for line in stage.said())
+    assert any("accepts any token" in line for line in stage.log_lines())
 
 
 def failure_of(stage, user, host="127.0.0.1"):

@@ -56,7 +56,7 @@ def test_heartbeat_that_names_an_owned_topic_twice_merges_the_partitions_of_both
     stage = CoordinatorStage(**NEWEST)
     stage.come("m1")
     stage.come("m2")
-    kept = stage.told(stage.beat("m1", 2))
+    kept = stage.assignment_in(stage.beat("m1", 2))
     pending = [number for number in range(4) if ("t", number) not in kept]
     twice = [
         ConsumerGroupHeartbeatRequestTopicPartitions(topic_id=stage.topics.ids["t"], partitions=[number])

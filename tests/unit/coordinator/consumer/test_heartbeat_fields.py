@@ -85,11 +85,11 @@ def test_consumer_group_describe_response_shows_the_latest_client_id_and_host(st
 def test_member_with_a_changed_pattern_revokes_topics_that_no_longer_match():
     stage = CoordinatorStage(topics=Topics(t=2, u=1), group_consumer_assignment_interval_ms=0)
     stage.come("m1", subscribed_topic_names=[], subscribed_topic_regex="t.*")
-    assert stage.told(stage.beat("m1", 1)) == [("t", 0), ("t", 1)]
+    assert stage.assignment_in(stage.beat("m1", 1)) == [("t", 0), ("t", 1)]
 
     answer = stage.beat("m1", 2, subscribed_topic_regex="u.*")
 
-    assert (answer.member_epoch, stage.told(answer)) == (2, [])
+    assert (answer.member_epoch, stage.assignment_in(answer)) == (2, [])
 
 
 def test_heartbeat_with_a_changed_client_id_keeps_epoch_and_assignment(stage):

@@ -96,13 +96,13 @@ def test_member_that_rejoins_with_epoch_0_keeps_its_assignment():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("m1")
     again = stage.come("m1")
-    assert (again.member_epoch, stage.told(again)) == (2, [("t", p) for p in range(4)])
+    assert (again.member_epoch, stage.assignment_in(again)) == (2, [("t", p) for p in range(4)])
     stage.come("m2")
     stage.beat("m1", 2)  # the member must revoke two partitions
 
     again = stage.come("m1")  # the member owns no partition: both revocations are complete
 
-    assert (again.member_epoch, stage.told(again)) == (3, [("t", 0), ("t", 1)])
+    assert (again.member_epoch, stage.assignment_in(again)) == (3, [("t", 0), ("t", 1)])
 
 
 def test_consumer_group_heartbeat_request_with_unknown_member_id_is_rejected():
@@ -143,7 +143,7 @@ def test_rejoining_static_member_keeps_its_assignment(new_id):
     back = stage.come(new_id, instance_id="i1", software="franz 1")
 
     assert (back.error_code, back.member_id) == (0, new_id)
-    assert set(stage.told(back)) < {("t", p) for p in range(4)}
+    assert set(stage.assignment_in(back)) < {("t", p) for p in range(4)}
     assert [entry.epoch for entry in stage.entries(EpochRaised)] == [
         2,
         3,
@@ -178,7 +178,7 @@ def test_absent_static_member_expires_after_its_session_timeout():
     stage.come("m2")
     stage.advance(1)
 
-    assert stage.told(stage.beat("m2", 3)) == [("t", p) for p in range(4)]
+    assert stage.assignment_in(stage.beat("m2", 3)) == [("t", p) for p in range(4)]
     assert stage.entries(EpochRaised)[-1].cause.event == "session_expired"
 
 
@@ -186,9 +186,9 @@ def test_created_deleted_or_extended_topics_raise_the_group_epoch():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("m1", "t", "later")
     stage.topics.make("t", 5)
-    assert ("t", 4) in stage.told(stage.beat("m1", 2))
+    assert ("t", 4) in stage.assignment_in(stage.beat("m1", 2))
     stage.topics.make("later", 1)
-    assert ("later", 0) in stage.told(stage.beat("m1", 3))
+    assert ("later", 0) in stage.assignment_in(stage.beat("m1", 3))
     stage.topics.make("not asked for", 1)
     assert stage.beat("m1", 4).member_epoch == 4
     stage.restart()

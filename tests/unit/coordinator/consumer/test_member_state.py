@@ -64,7 +64,7 @@ def test_journaled_duration_of_a_second_revocation_counts_from_its_own_start(sta
     stage.come("m4")
     stage.advance(1_000)
     answer = stage.beat("m1", 3)
-    (kept,) = stage.told(answer)
+    (kept,) = stage.assignment_in(answer)
     stage.advance(500)
     stage.beat("m1", answer.member_epoch, [kept])
 
@@ -78,7 +78,7 @@ def test_journaled_duration_of_a_revocation_after_a_static_rejoin_counts_from_it
     stage.beat("m1", 2, instance_id="one")  # the member must revoke two partitions
     stage.beat("m1", -2, instance_id="one")
     stage.advance(4_000)
-    has = stage.told(stage.come("m1", instance_id="one"))
+    has = stage.assignment_in(stage.come("m1", instance_id="one"))
     assert has == parts(0, 1)
     stage.advance(1_000)
 
@@ -86,7 +86,7 @@ def test_journaled_duration_of_a_revocation_after_a_static_rejoin_counts_from_it
     stage.beat("m1", 3, instance_id="one")
     stage.advance(1_000)
     stage.come("m4")
-    (kept,) = stage.told(stage.beat("m1", 4, instance_id="one"))
+    (kept,) = stage.assignment_in(stage.beat("m1", 4, instance_id="one"))
     stage.advance(700)
     stage.beat("m1", 4, [kept], instance_id="one")
 
@@ -191,8 +191,8 @@ def test_repeated_full_heartbeat_persists_nothing_and_returns_the_assignment(sta
         "m1", 2, parts(0, 1, 2, 3), rebalance_timeout_ms=60_000, subscribed_topic_names=["t"], instance_id=None
     )
 
-    assert (stage.told(answer), stage.appended) == (parts(0, 1, 2, 3), written)
-    assert stage.told(stage.beat("m1", 2, parts(0, 1, 2, 3))) is None, (
+    assert (stage.assignment_in(answer), stage.appended) == (parts(0, 1, 2, 3), written)
+    assert stage.assignment_in(stage.beat("m1", 2, parts(0, 1, 2, 3))) is None, (
         "the response to a heartbeat with null fields has no assignment"
     )
 

@@ -17,7 +17,7 @@ def test_member_revokes_partitions_that_the_target_assignment_gives_to_another_m
 
     first = stage.come("m1")
     assert (first.error_code, first.member_id, first.member_epoch) == (0, "m1", 2)
-    assert (stage.told(first), first.heartbeat_interval_ms) == (parts("t", 0, 1, 2, 3), 5_000)
+    assert (stage.assignment_in(first), first.heartbeat_interval_ms) == (parts("t", 0, 1, 2, 3), 5_000)
     assert kinds(stage.records()) == [
         "MemberWritten",
         "EpochWritten",
@@ -28,28 +28,31 @@ def test_member_revokes_partitions_that_the_target_assignment_gives_to_another_m
 
     seen = len(stage.records())
     second = stage.come("m2")  # the assignment interval since the last target has not passed: no new target assignment
-    assert (second.member_epoch, stage.told(second)) == (2, [])
+    assert (second.member_epoch, stage.assignment_in(second)) == (2, [])
     assert kinds(stage.records()[seen:]) == ["MemberWritten", "EpochWritten", "CurrentWritten"]
 
     seen = len(stage.records())
     stage.advance(1_000)
     second = stage.beat("m2", 2)
-    assert (second.member_epoch, stage.told(second)) == (3, None)  # the target of m2 has partitions that m1 still owns
+    assert (second.member_epoch, stage.assignment_in(second)) == (
+        3,
+        None,
+    )  # the target of m2 has partitions that m1 still owns
     written = stage.records()[seen:]
     assert kinds(written) == ["TargetWritten", "TargetWritten", "TargetEpochWritten", "CurrentWritten"]
     assert (written[-1].value.state, written[-1].value.previous_member_epoch) == (2, 2)
 
     first = stage.beat("m1", 2)
-    assert (first.member_epoch, stage.told(first)) == (2, parts("t", 0, 1))
-    assert stage.told(stage.beat("m2", 3)) is None
+    assert (first.member_epoch, stage.assignment_in(first)) == (2, parts("t", 0, 1))
+    assert stage.assignment_in(stage.beat("m2", 3)) is None
 
     first = stage.beat("m1", 2, parts("t", 0, 1, 2))  # m1 still owns one of the partitions that it must revoke
-    assert (first.member_epoch, stage.told(first)) == (2, None)
+    assert (first.member_epoch, stage.assignment_in(first)) == (2, None)
     first = stage.beat("m1", 2, parts("t", 0, 1))
-    assert (first.member_epoch, stage.told(first)) == (3, None)
+    assert (first.member_epoch, stage.assignment_in(first)) == (3, None)
 
     second = stage.beat("m2", 3)
-    assert (second.member_epoch, stage.told(second)) == (3, parts("t", 2, 3))
+    assert (second.member_epoch, stage.assignment_in(second)) == (3, parts("t", 2, 3))
     last = stage.records()[-1]
     assert isinstance(last, CurrentWritten)
     assert last.value.state == 0
@@ -59,24 +62,24 @@ def test_member_revokes_partitions_that_the_target_assignment_gives_to_another_m
 def test_three_members_that_join_in_turn_reach_a_balanced_assignment():
     stage = CoordinatorStage(topics=Topics(t=6, u=3), group_consumer_assignment_interval_ms=0)
     one = stage.come("m1", "t", "u")
-    assert stage.told(one) == parts("t", *range(6)) + parts("u", 0, 1, 2)
+    assert stage.assignment_in(one) == parts("t", *range(6)) + parts("u", 0, 1, 2)
     two = stage.come("m2", "t", "u")
-    assert (two.member_epoch, stage.told(two)) == (3, [])
+    assert (two.member_epoch, stage.assignment_in(two)) == (3, [])
     three = stage.come("m3", "t", "u")
-    assert (three.member_epoch, stage.told(three)) == (4, [])
+    assert (three.member_epoch, stage.assignment_in(three)) == (4, [])
 
-    keeps = stage.told(stage.beat("m1", 2))
+    keeps = stage.assignment_in(stage.beat("m1", 2))
     assert len(keeps) == 3
     assert stage.beat("m1", 2, keeps).member_epoch == 4
 
     two, three = stage.beat("m2", 3), stage.beat("m3", 4)
-    has = {"m1": keeps, "m2": stage.told(two), "m3": stage.told(three)}
+    has = {"m1": keeps, "m2": stage.assignment_in(two), "m3": stage.assignment_in(three)}
     assert (two.member_epoch, three.member_epoch) == (4, 4)
     assert [len(of) for of in has.values()] == [3, 3, 3]
     assert sorted(place for of in has.values() for place in of) == parts("t", *range(6)) + parts("u", 0, 1, 2)
 
     stage.restart()
-    assert stage.told(stage.beat("m2", 4, has["m2"])) is None  # a failover moves no partition
+    assert stage.assignment_in(stage.beat("m2", 4, has["m2"])) is None  # a failover moves no partition
 
 
 def test_partitions_of_an_expired_member_are_assigned_to_other_members():
@@ -90,7 +93,7 @@ def test_partitions_of_an_expired_member_are_assigned_to_other_members():
 
     assert kinds(stage.records()[seen:]) == ["CurrentWritten", "TargetWritten", "MemberWritten", "EpochWritten"]
     two = stage.beat("m2", 3)
-    assert (two.member_epoch, stage.told(two)) == (4, parts("t", 0, 1, 2, 3))
+    assert (two.member_epoch, stage.assignment_in(two)) == (4, parts("t", 0, 1, 2, 3))
 
 
 def test_leave_of_the_last_member_empties_the_consumer_group():
@@ -109,7 +112,7 @@ def test_leave_of_the_last_member_empties_the_consumer_group():
     assert isinstance(target, TargetEpochWritten)
     assert (target.value.assignment_epoch, target.value.assignment_timestamp) == (3, 0)
     again = stage.come("m2")  # a group without target assignment ignores the assignment interval
-    assert (again.member_epoch, stage.told(again)) == (4, parts("t", 0, 1, 2, 3))
+    assert (again.member_epoch, stage.assignment_in(again)) == (4, parts("t", 0, 1, 2, 3))
 
 
 def test_member_that_does_not_revoke_within_its_rebalance_timeout_is_removed():
@@ -124,4 +127,4 @@ def test_member_that_does_not_revoke_within_its_rebalance_timeout_is_removed():
     answer = stage.beat("m1", 2)
 
     assert answer.error_message == "Member m1 is not a member of group g."
-    assert stage.told(stage.beat("m2", 3)) == parts("t", 0, 1, 2, 3)
+    assert stage.assignment_in(stage.beat("m2", 3)) == parts("t", 0, 1, 2, 3)

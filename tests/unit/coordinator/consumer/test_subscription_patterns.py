@@ -37,8 +37,8 @@ def test_first_heartbeat_is_answered_before_the_topic_search_for_its_pattern():
     joined = come(stage, "ab.*")
     told = beat(stage)
 
-    assert (joined.member_epoch, stage.told(joined)) == (1, [])
-    assert (told.member_epoch, stage.told(told)) == (2, [("ab", 0), ("abc", 0), ("abc", 1)])
+    assert (joined.member_epoch, stage.assignment_in(joined)) == (1, [])
+    assert (told.member_epoch, stage.assignment_in(told)) == (2, [("ab", 0), ("abc", 0), ("abc", 1)])
     assert resolved(stage) == {"ab.*": ["ab", "abc"]}
     (raised,) = stage.entries(EpochRaised)
     assert (raised.cause.event, raised.cause.topics_added) == ("regex_resolved", ("ab", "abc"))
@@ -56,7 +56,7 @@ def test_pattern_subscription_adds_topics_whose_whole_name_matches_to_the_subscr
     stage = stage_of(t=1, u=1, tt=1)
     come(stage, "t", names=["u"])
 
-    told = [place for epoch in (2, 3) if (place := stage.told(beat(stage, epoch=epoch))) is not None]
+    told = [place for epoch in (2, 3) if (place := stage.assignment_in(beat(stage, epoch=epoch))) is not None]
 
     assert told[-1] == [("t", 0), ("u", 0)]
 
@@ -356,7 +356,7 @@ class TestPatternMemory:
         assert joined.error_code == ErrorCode.NONE
         assert resolved(stage) == {}
         assert "group.coordinator.max.bytes" in stage.coordinator.take_notes()[0].text
-        assert stage.told(beat(stage)) is None, "the member stays in the group without partitions"
+        assert stage.assignment_in(beat(stage)) is None, "the member stays in the group without partitions"
 
     def test_topic_search_for_a_pattern_succeeds_after_memory_is_freed(self):
         stage = CoordinatorStage(topics=Topics(**names(1_000)), group_coordinator_max_bytes=200_000)

@@ -59,7 +59,7 @@ def test_join_to_a_small_consumer_group_returns_partitions_at_once():
 
     answer = stage.come("m1")
 
-    assert stage.told(answer) == [("t", number) for number in range(4)]
+    assert stage.assignment_in(answer) == [("t", number) for number in range(4)]
     assert group_of(stage).volatile.pending_target is None
 
 
@@ -88,9 +88,9 @@ def test_member_of_a_large_group_receives_its_partitions_with_a_later_heartbeat(
     list(steps_of(stage))
     later = stage.beat("new", joined.member_epoch)
 
-    assert (joined.member_epoch, stage.told(joined)) == (5, [])
+    assert (joined.member_epoch, stage.assignment_in(joined)) == (5, [])
     assert later.member_epoch == 7
-    assert len(stage.told(later)) == 2
+    assert len(stage.assignment_in(later)) == 2
 
 
 def played(stage: CoordinatorStage) -> list[object]:

@@ -36,7 +36,9 @@ def beside(stage, modern="new", **options):
         kept = parse_assignment(stage.answer(stage.sync(classic, joined.generation_id)).assignment).partitions
         if len(kept) == 2 and joined.generation_id == epoch:
             return classic, epoch
-        owned = stage.told(stage.beat(modern, 0, [], rebalance_timeout_ms=60_000, subscribed_topic_names=["t"]))
+        owned = stage.assignment_in(
+            stage.beat(modern, 0, [], rebalance_timeout_ms=60_000, subscribed_topic_names=["t"])
+        )
         stage.beat(modern, epoch, owned)
     raise AssertionError("the group does not stabilize")
 

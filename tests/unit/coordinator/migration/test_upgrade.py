@@ -53,20 +53,20 @@ def test_classic_member_keeps_its_assignment_until_it_rejoins(stage):
 
     new = stage.come("new")
 
-    assert (new.error_code, new.member_epoch, stage.told(new)) == (0, generation + 1, [])
+    assert (new.error_code, new.member_epoch, stage.assignment_in(new)) == (0, generation + 1, [])
     assert stage.heartbeat(classic, generation) == ErrorCode.REBALANCE_IN_PROGRESS
     joined = stage.answer(stage.join(classic, protocols=owning(*ALL)))
     assert (joined.generation_id, joined.leader, joined.members) == (generation, "", [])
     kept = assigned(stage, stage.sync(classic, generation))
     assert len(kept) == 2
-    assert stage.told(stage.beat("new", new.member_epoch)) is None
+    assert stage.assignment_in(stage.beat("new", new.member_epoch)) is None
 
     assert stage.heartbeat(classic, generation) == ErrorCode.REBALANCE_IN_PROGRESS
     joined = stage.answer(stage.join(classic, protocols=owning(*kept)))
     assert joined.generation_id == generation + 1
     assert assigned(stage, stage.sync(classic, generation + 1)) == kept
     assert stage.heartbeat(classic, generation + 1) == ErrorCode.NONE
-    assert sorted([*kept, *stage.told(stage.beat("new", new.member_epoch))]) == ALL
+    assert sorted([*kept, *stage.assignment_in(stage.beat("new", new.member_epoch))]) == ALL
 
 
 def test_eager_classic_member_of_a_converted_group_gets_its_target_at_once(stage):
@@ -77,7 +77,7 @@ def test_eager_classic_member_of_a_converted_group_gets_its_target_at_once(stage
 
     assert joined.generation_id == generation + 1
     kept = assigned(stage, stage.sync(classic, generation + 1))
-    assert sorted([*kept, *stage.told(stage.beat("new", generation + 1))]) == ALL
+    assert sorted([*kept, *stage.assignment_in(stage.beat("new", generation + 1))]) == ALL
 
 
 def test_converted_consumer_group_is_persisted(stage):
@@ -142,7 +142,7 @@ def test_classic_member_that_sends_a_consumer_group_heartbeat_request_becomes_a_
     answer = stage.beat(classic, generation, owned=ALL)
 
     assert answer.error_code == ErrorCode.NONE
-    assert len(stage.told(answer)) == 2
+    assert len(stage.assignment_in(answer)) == 2
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_static_classic_member_may_rejoin_with_the_consumer_protocol(stage):
 
     new = stage.come("new", instance_id="i")
 
-    assert (new.error_code, stage.told(new)) == (0, ALL)
+    assert (new.error_code, stage.assignment_in(new)) == (0, ALL)
 
 
 def test_conversion_during_a_rebalance_computes_a_target_for_a_rejoining_static_member(stage):
@@ -226,7 +226,7 @@ def test_conversion_during_a_rebalance_computes_a_target_for_a_rejoining_static_
     new = stage.come("new", instance_id="i0")
 
     assert (new.error_code, new.member_epoch) == (ErrorCode.NONE, joined.generation_id + 1)
-    assert stage.told(new) == ALL
+    assert stage.assignment_in(new) == ALL
     assert [entry.cause.event for entry in stage.entries(EpochRaised)] == ["converted"]
 
 
@@ -239,7 +239,7 @@ def test_conversion_of_a_stable_group_by_a_static_member_keeps_the_epoch(stage):
     new = stage.come("new", instance_id="i0")
 
     assert (new.error_code, new.member_epoch) == (ErrorCode.NONE, joined.generation_id)
-    assert stage.told(new) == ALL
+    assert stage.assignment_in(new) == ALL
     assert not stage.entries(EpochRaised)
 
 
