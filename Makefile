@@ -74,6 +74,7 @@ pages: $(SYNCED)
 	$(BIN)/python tools/causes.py --check
 	$(BIN)/python tools/rooms.py --check
 	$(BIN)/python tools/schemas.py --check
+	$(BIN)/python tools/option_types.py --check
 	$(BIN)/python lab/tools/generations.py --check
 	$(BIN)/python lab/tools/campaign.py --check
 
@@ -159,6 +160,7 @@ docs: $(SYNCED) ## Write docs/reference and the drawing of the rooms from the co
 	$(BIN)/python tools/causes.py
 	$(BIN)/python tools/rooms.py
 	$(BIN)/python tools/schemas.py
+	$(BIN)/python tools/option_types.py
 	$(BIN)/python lab/tools/generations.py
 	$(BIN)/python lab/tools/campaign.py
 	$(BIN)/sphinx-build -q -W -c docs . build/site

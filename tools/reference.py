@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, is_typeddict
 
 from client_metrics_table import METRICS
 from value_page import values_page
@@ -139,6 +139,7 @@ def _values() -> set[str]:
         for name in kohort.__all__
         if callable(thing := getattr(kohort, name))
         and thing is not ErrorCode
+        and not is_typeddict(thing)
         and not (isinstance(thing, type) and issubclass(thing, KohortError))
     }
 

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
         AsyncClaim, AsyncConsumerGroup, AsyncGroupHandler, AsyncGroupSession, AsyncHandler,
     )  # fmt: skip
     from kohort.aio.group.consumer_group import Claim, ConsumerGroup, GroupHandler, GroupSession, Handler
+    from kohort.aio.option_types import (
+        AdminOptions, BrokerOptions, ClientOptions, ConsumerOptions, ProducerOptions, TokenProvider,
+    )  # fmt: skip
     from kohort.aio.producing.async_producer import AsyncProducer
     from kohort.aio.producing.delivery import Delivery
     from kohort.aio.producing.producer import Producer
@@ -64,6 +67,9 @@ _LATE: Final = {
         "AsyncClaim AsyncConsumerGroup AsyncGroupHandler AsyncGroupSession AsyncHandler"
     ),
     "kohort.aio.group.consumer_group": "Claim ConsumerGroup GroupHandler GroupSession Handler",
+    "kohort.aio.option_types": (
+        "AdminOptions BrokerOptions ClientOptions ConsumerOptions ProducerOptions TokenProvider"
+    ),
     "kohort.aio.producing.async_producer": "AsyncProducer",
     "kohort.aio.producing.delivery": "Delivery",
     "kohort.aio.producing.producer": "Producer",
@@ -90,22 +96,22 @@ _LATE: Final = {
 _LAZY: Final = {name: module for module, names in _LATE.items() for name in names.split()}
 
 __all__ = [
-    "AclBinding", "AclBindingFilter", "Admin", "ApiError", "ApiTimeout", "Assignor", "AsyncAdmin", "AsyncClaim",
-    "AsyncConsumer", "AsyncConsumerGroup", "AsyncGroupHandler", "AsyncGroupSession", "AsyncHandler",
-    "AsyncProducer", "AsyncRebalanceListener", "AuthenticationFailed", "Broker", "Claim", "ClientQuotaEntity",
-    "ClusterDescription", "CommitFailed", "ConfigEntry", "ConfigError", "ConfigResource", "ConnectionFailed",
-    "Consumer", "ConsumerGroup", "CorruptLog", "CorruptRecord", "CreatedTopic", "DataDirInUse", "Delivery",
-    "ErrorCode", "FirstRecord", "GroupDescription", "GroupHandler", "GroupListing", "GroupMetadata", "GroupSession",
-    "Handler", "HandlerFailed", "Instrumentation", "KohortError", "ListedOffset", "LogEnds", "LogTruncated",
-    "MeasuredClient", "MemberDescription", "MemberSubscription", "MetricName", "MetricsCollector",
-    "MetricsSnapshot", "MissingExtra", "NewTopic", "NoOffsetForPartition", "Node", "NotKafka", "OffsetAndMetadata",
-    "OffsetAndTimestamp", "PartitionDescription", "PartitionOffset", "Producer", "ProducerFenced", "ProducerState",
-    "ProtocolError", "QuotaMatch", "Reassignment", "RebalanceListener", "Record", "RecordMetadata",
-    "RecordsRefused", "Results", "ScramCredentialInfo", "Secret", "StorageError", "SubscribedTopics",
-    "SubscriptionPattern", "TopicDescription", "TopicListing", "TopicPartition", "TransactionDescription",
-    "TransactionFailed", "TransactionListing", "UndecodableValue", "UnsupportedVersion", "UsageError",
-    "UserScramCredentialDeletion", "UserScramCredentialUpsertion", "Wakeup", "__version__", "assignor",
-    "instrument",
+    "AclBinding", "AclBindingFilter", "Admin", "AdminOptions", "ApiError", "ApiTimeout", "Assignor", "AsyncAdmin",
+    "AsyncClaim", "AsyncConsumer", "AsyncConsumerGroup", "AsyncGroupHandler", "AsyncGroupSession", "AsyncHandler",
+    "AsyncProducer", "AsyncRebalanceListener", "AuthenticationFailed", "Broker", "BrokerOptions", "Claim",
+    "ClientOptions", "ClientQuotaEntity", "ClusterDescription", "CommitFailed", "ConfigEntry", "ConfigError",
+    "ConfigResource", "ConnectionFailed", "Consumer", "ConsumerGroup", "ConsumerOptions", "CorruptLog",
+    "CorruptRecord", "CreatedTopic", "DataDirInUse", "Delivery", "ErrorCode", "FirstRecord", "GroupDescription",
+    "GroupHandler", "GroupListing", "GroupMetadata", "GroupSession", "Handler", "HandlerFailed", "Instrumentation",
+    "KohortError", "ListedOffset", "LogEnds", "LogTruncated", "MeasuredClient", "MemberDescription",
+    "MemberSubscription", "MetricName", "MetricsCollector", "MetricsSnapshot", "MissingExtra", "NewTopic",
+    "NoOffsetForPartition", "Node", "NotKafka", "OffsetAndMetadata", "OffsetAndTimestamp", "PartitionDescription",
+    "PartitionOffset", "Producer", "ProducerFenced", "ProducerOptions", "ProducerState", "ProtocolError",
+    "QuotaMatch", "Reassignment", "RebalanceListener", "Record", "RecordMetadata", "RecordsRefused", "Results",
+    "ScramCredentialInfo", "Secret", "StorageError", "SubscribedTopics", "SubscriptionPattern", "TokenProvider",
+    "TopicDescription", "TopicListing", "TopicPartition", "TransactionDescription", "TransactionFailed",
+    "TransactionListing", "UndecodableValue", "UnsupportedVersion", "UsageError", "UserScramCredentialDeletion",
+    "UserScramCredentialUpsertion", "Wakeup", "__version__", "assignor", "instrument",
 ]  # fmt: skip
 
 

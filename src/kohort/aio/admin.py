@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 from kohort.aio.admin_calls import PositionCalls, SecurityCalls, Topics, TransactionCalls, names_of, new_topics
 from kohort.aio.driver import Driver
@@ -38,6 +38,9 @@ from kohort.config.client import AdminConfig, client_config
 from kohort.errors import UsageError
 from kohort.model import OffsetAndMetadata, TopicPartition
 
+if TYPE_CHECKING:
+    from kohort.aio.option_types import AdminOptions
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -60,7 +63,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
 
     other_names = OF_ADMINS
 
-    def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Unpack[AdminOptions]) -> None:
         self.config = client_config(AdminConfig, config, options)
         rng = system_rng()
         self._metadata = Metadata(self.config, rng, allow_auto_create=False)
@@ -381,7 +384,7 @@ class Admin(OtherNames):
 
     other_names = OF_ADMINS
 
-    def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Unpack[AdminOptions]) -> None:
         self._admin = AsyncAdmin(config, **options)
         self.config = self._admin.config
         self._io = io_thread()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 from kohort.config.broker import GZIP_LEVELS, LONG_MAX, USUAL_LEVEL
@@ -309,6 +310,8 @@ def client_config(cls: type[C], config: Mapping[str, Any] | None, options: Mappi
     _check_names(cls, given)
     by_name = {o.name: o for o in options_of(cls)}
     given = {name: by_name[name].as_spelled(value) if name in by_name else value for name, value in given.items()}
+    if isinstance(age := given.get("auto.offset.reset"), timedelta):
+        given["auto.offset.reset"] = f"by_duration:PT{age.total_seconds():f}S"
     if cls is ConsumerConfig:
         _check_group_protocol(given)
     return parse_config(cls, given)

@@ -201,8 +201,10 @@ def _named(declared: Option, attribute: str) -> Option:
 
 @cache
 def _by_name(config: type) -> dict[str, Option]:
-    """Return the options by Kafka's names and by attribute."""
-    return {o.name: o for o in options_of(config)} | {o.attribute: o for o in options_of(config)}
+    """Return the options by Kafka's names, by these with underscores, and by attribute."""
+    table = options_of(config)
+    underscored = {o.name.replace(".", "_"): o for o in table}
+    return {o.name: o for o in table} | underscored | {o.attribute: o for o in table}
 
 
 def attribute_of(config: type, name: str) -> str:

@@ -14,7 +14,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from kohort.aio.serving.cluster_server import ClusterServer, start_brokers
 from kohort.aio.serving.embedded import Broker
@@ -24,7 +25,11 @@ from kohort.broker.io import EndWaits, Serve
 from kohort.broker.request import ConnectionId
 from kohort.client.user_input import checked_ms
 from kohort.errors import ApiTimeout, ErrorCode, UsageError
+from kohort.secret import Secret
 from kohort.testing.script import Hold, Rule, Script, SeenRequest, code_of
+
+if TYPE_CHECKING:
+    from kohort.aio.option_types import BrokerOptions
 
 
 class MovableClock:
@@ -91,8 +96,18 @@ class StagedBroker(Broker):
     an unknown API.
     """
 
-    def __init__(self, options: Mapping[str, Any] | None = None, *, frozen: bool = False, **given: Any) -> None:
-        super().__init__(options, **given)
+    def __init__(
+        self,
+        options: Mapping[str, Any] | None = None,
+        *,
+        frozen: bool = False,
+        nodes: int = 1,
+        data_dir: str | Path | None = None,
+        listen: str | None = None,
+        users: Mapping[str, str | Secret] | None = None,
+        **words: Unpack[BrokerOptions],
+    ) -> None:
+        super().__init__(options, nodes=nodes, data_dir=data_dir, listen=listen, users=users, **words)
         self._clock = MovableClock(frozen=frozen)
         self._next_end: asyncio.TimerHandle | None = None
         self._script = Script(self._lose_answer)

@@ -259,9 +259,17 @@ def _go(name: str) -> Command:
 
 
 def _node(name: str, *compilers: str) -> Command:
-    require("node", "npm", *compilers)
+    require(*compilers)
+    folder, client = node_packages(name), SOURCES / name / "client.js"
+    _once(folder / ".client", _digest([client]), lambda: shutil.copy(client, folder))
+    return ("node", str(folder / "client.js"))
+
+
+def node_packages(name: str) -> Path:
+    """Return the folder with the installed packages of ``name``'s lock file."""
+    require("node", "npm")
     folder = BUILT / name
-    packages, client = ("package.json", "package-lock.json"), SOURCES / name / "client.js"
+    packages = ("package.json", "package-lock.json")
 
     def install() -> None:
         for package in packages:
@@ -271,8 +279,7 @@ def _node(name: str, *compilers: str) -> Command:
             shutil.rmtree(dependencies)  # sources and objects of the build: half a gigabyte
 
     _once(folder / ".built", _digest([SOURCES / name / f for f in packages]), install)
-    _once(folder / ".client", _digest([client]), lambda: shutil.copy(client, folder))
-    return ("node", str(folder / "client.js"))
+    return folder
 
 
 def _for_compilers() -> dict[str, str]:
@@ -315,6 +322,7 @@ def main() -> None:
     """Build all programs except the slow ones; report failures and continue."""
     names = [name for name in (*TOOLCHAIN_CLIENTS, "java-player", "confluent-oldest") if name not in COMPILED]
     steps: dict[str, Any] = {"kafka": kafka_tool, **{name: partial(program, name) for name in names}}
+    steps["node-pyright"] = partial(node_packages, "node-pyright")
     for name, bring in {**steps, **{judge: partial(assignor_judge, judge) for judge in JUDGES}}.items():
         began = time.monotonic()
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 import kohort
@@ -57,6 +59,13 @@ def test_choices_are_case_insensitive(cls, name, given, spelled):
     )
 
     assert getattr(config, name) == spelled
+
+
+def test_offset_reset_by_duration_may_be_a_timedelta():
+    age = timedelta(days=1, milliseconds=1)
+    config = client_config(ConsumerConfig, None, {**WHERE, "auto_offset_reset": age})
+
+    assert reset_duration_ms(config.auto_offset_reset) == 86_400_001
 
 
 def test_classic_options_are_rejected_with_consumer_protocol_in_any_case():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 from kohort.aio.calls import Call, awaiting, documented_as
 from kohort.aio.consuming.async_waits import AsyncConsumerWaits, AsyncRebalanceListener
@@ -35,6 +35,8 @@ from kohort.model import Record, SubscriptionPattern, TopicPartition
 if TYPE_CHECKING:
     import pyarrow
 
+    from kohort.aio.option_types import ConsumerOptions
+
 ARROW_BYTES: Final = 16 << 20
 """Default limit of fetched bytes for one ``poll_arrow`` table. It is low, because decoding blocks the event loop."""
 T = TypeVar("T")
@@ -53,7 +55,7 @@ class AsyncConsumer(ImmediateCalls):
     Guides: docs/guides/async.md; for Arrow, docs/guides/arrow.md.
     """
 
-    def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Unpack[ConsumerOptions]) -> None:
         super().__init__(nullcontext())
         self.config = client_config(ConsumerConfig, config, options)
         self._machine = ConsumerMachine(self.config, system_rng())

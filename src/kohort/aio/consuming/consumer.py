@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 from kohort.aio.calls import Call, blocking
 from kohort.aio.consuming.consumer_calls import (
@@ -38,6 +38,8 @@ from kohort.model import Record, SubscriptionPattern
 if TYPE_CHECKING:
     import pyarrow
 
+    from kohort.aio.option_types import ConsumerOptions
+
 ARROW_BYTES: Final = 64 << 20
 """Default limit of fetched bytes for one ``poll_arrow`` table."""
 T = TypeVar("T")
@@ -55,7 +57,7 @@ class Consumer(ImmediateCalls):
     Guides: docs/guides/consumer.md; for Arrow, docs/guides/arrow.md.
     """
 
-    def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Unpack[ConsumerOptions]) -> None:
         self._lock = threading.RLock()
         super().__init__(self._lock)
         self.config = client_config(ConsumerConfig, config, options)

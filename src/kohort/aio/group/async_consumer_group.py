@@ -11,7 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from kohort.aio.calls import documented_as
 from kohort.aio.consuming.async_waits import AsyncConsumerWaits
@@ -30,6 +30,8 @@ from kohort.model import Record, SubscriptionPattern
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from kohort.aio.option_types import ConsumerOptions
 
 
 @documented_as(GroupSession)
@@ -177,7 +179,7 @@ class AsyncConsumerGroup:
         /,
         *,
         max_processing_time_ms: int = MAX_PROCESSING_TIME_MS,
-        **options: Any,
+        **options: Unpack[ConsumerOptions],
     ) -> None:
         self.config = group_config(config, options, max_processing_time_ms)
         self._machine = group_machine(self.config)

@@ -15,7 +15,7 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack
 
 from kohort.aio.consuming.consumer_calls import checked_topics
 from kohort.aio.consuming.record_reader import layout_of
@@ -35,6 +35,8 @@ from kohort.model import Record, SubscriptionPattern
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from kohort.aio.option_types import ConsumerOptions
 
 
 WAIT_SLICE_S: Final = 1.0
@@ -199,7 +201,7 @@ class ConsumerGroup:
         /,
         *,
         max_processing_time_ms: int = MAX_PROCESSING_TIME_MS,
-        **options: Any,
+        **options: Unpack[ConsumerOptions],
     ) -> None:
         self.config = group_config(config, options, max_processing_time_ms)
         self._machine = group_machine(self.config)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 from kohort.aio.calls import awaiting, documented_as, run_call_async
 from kohort.aio.driver import Driver
@@ -28,6 +28,8 @@ from kohort.wire.record_batch import NewRecord
 if TYPE_CHECKING:
     import pyarrow
 
+    from kohort.aio.option_types import ProducerOptions
+
 R = TypeVar("R")
 CLOSE_MS: Final = 30_000
 
@@ -45,7 +47,7 @@ class AsyncProducer(OtherNames):
 
     other_names = OF_PRODUCERS
 
-    def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Unpack[ProducerOptions]) -> None:
         self.config = client_config(ProducerConfig, config, options)
         self._machine = ProducerMachine(self.config, system_rng())
         self._owner = Owner(contextlib.nullcontext())

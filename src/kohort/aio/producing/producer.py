@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 from kohort.aio.calls import blocking, run_call
 from kohort.aio.driver import Driver
@@ -28,6 +28,8 @@ from kohort.wire.record_batch import NewRecord
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from kohort.aio.option_types import ProducerOptions
 
 R = TypeVar("R")
 REFILL_AT: Final = 0.75
@@ -67,7 +69,7 @@ class Producer(OtherNames):
 
     other_names = OF_PRODUCERS
 
-    def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Any) -> None:
+    def __init__(self, config: Mapping[str, Any] | None = None, /, **options: Unpack[ProducerOptions]) -> None:
         self.config = client_config(ProducerConfig, config, options)
         self._machine = ProducerMachine(self.config, system_rng())
         self._accumulator = self._machine.accumulator

@@ -13,7 +13,7 @@ import secrets
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, Unpack
 
 from kohort.aio.io_thread import new_loop
 from kohort.aio.serving.cluster_server import ClusterServer, start_brokers
@@ -31,6 +31,9 @@ from kohort.log.topics import Topic
 from kohort.secret import Secret
 from kohort.security.sasl.exchange import Derivation
 from kohort.security.sasl.scram import HASHES, ITERATIONS_LOW, SALT_BYTES
+
+if TYPE_CHECKING:
+    from kohort.aio.option_types import BrokerOptions
 
 LISTENER: Final = "SASL_PLAINTEXT"
 
@@ -84,7 +87,7 @@ class Broker:
         data_dir: str | Path | None = None,
         listen: str | None = None,
         users: Mapping[str, str | Secret] | None = None,
-        **words: Any,
+        **words: Unpack[BrokerOptions],
     ) -> None:
         """Configure a broker; ``start()`` or ``with`` runs it.
 
