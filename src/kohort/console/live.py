@@ -23,6 +23,7 @@ from kohort.console.sources import GroupsKnown, ReachNews, SourceAbout, SourceNe
 from kohort.errors import ApiTimeout
 from kohort.insight.findings.groups import HOUR_MS, GroupFinding, find_group
 from kohort.insight.observed.generation_records import BASELINE_MS
+from kohort.insight.snapshot import with_progress
 from kohort.verbs.groups import is_missing
 from kohort.watch.opening import WatchClients
 from kohort.watch.sampling import READABLE, GroupSample, SamplingLimits, list_all_groups, missing_values, sample_groups
@@ -246,7 +247,7 @@ class LiveSource:
         for snapshot in sample.groups:
             kept = self._snapshots.get(snapshot.group) or deque(maxlen=SNAPSHOTS_KEPT)
             snapshots[snapshot.group] = kept
-            kept.append(snapshot)
+            kept.append(with_progress(kept[-1] if kept else None, snapshot))
         self._snapshots = snapshots
         self._partitions = {one.partition: one.partition for snapshot in sample.groups for one in snapshot.partitions}
         now_ms = self.now_ms()

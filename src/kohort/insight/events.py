@@ -44,12 +44,14 @@ EVENTS: Final = (
     EventEntry(
         code="STATIC_DUPLICATE",
         sentence="Two processes have the same group.instance.id: the coordinator rejects the earlier one.",
-        proof="FENCED_INSTANCE_ID in response to a request of the replaced member",
+        proof="FENCED_INSTANCE_ID in response to a request of the replaced member; in a consumer group, "
+        "UNRELEASED_INSTANCE_ID in response to the join of a second process",
         look_alikes=(
             (
                 "STATIC_RESTART",
                 "the earlier process sent no more requests; a watcher cannot distinguish restart and duplicate",
             ),
+            ("STATIC_EXPIRED", "the earlier process was dead, and its session expired after the rejected join"),
         ),
         advice="give every process its own group.instance.id, and stop the replaced one",
     ),
@@ -90,6 +92,8 @@ EVENTS: Final = (
 COMMITS: Final = ("OffsetCommit", "TxnOffsetCommit")
 SHOWN: Final = 5
 GROUP_FULL: Final = "GROUP_MAX_SIZE_REACHED"
+FENCED: Final = "FENCED_INSTANCE_ID"
+UNRELEASED: Final = "UNRELEASED_INSTANCE_ID"
 
 
 @dataclass(slots=True)
@@ -103,6 +107,8 @@ class GroupEvent:
     member: journal.ClientIdentity | None = None
     observed: bool = False
     refused: tuple[journal.RequestFenced, ...] = ()
+    is_void: bool = False
+    """True if a later journal entry disproves the event."""
 
 
 @dataclass(slots=True)
@@ -111,6 +117,12 @@ class _Group:
     in_flight: bool = False
     zombies: dict[str, GroupEvent] = field(default_factory=dict)
     refused: dict[str, GroupEvent] = field(default_factory=dict)
+    static: dict[str, journal.ClientIdentity] = field(default_factory=dict)
+    """Last member that joined with each ``group.instance.id`` of a consumer group."""
+    replaced: set[str] = field(default_factory=set)
+    """Ids of static members that were replaced without a rebalance: ``takeovers`` reports their rejected requests."""
+    duplicates: dict[str, GroupEvent] = field(default_factory=dict)
+    """Rejected joins of second processes. Key: ``group.instance.id``."""
 
 
 def events(entries: Iterable[journal.JournalEntry]) -> list[GroupEvent]:
@@ -126,7 +138,7 @@ def events(entries: Iterable[journal.JournalEntry]) -> list[GroupEvent]:
         event = None if handle is None else handle(group, entry)
         if event is not None:
             found.append(event)
-    return found
+    return [event for event in found if not event.is_void]
 
 
 def _track(group: _Group, entry: journal.JournalEntry) -> None:
@@ -136,9 +148,23 @@ def _track(group: _Group, entry: journal.JournalEntry) -> None:
         group.in_flight = True
     elif isinstance(entry, journal.AssignmentWritten | journal.RoundDropped):
         group.in_flight = False
+    if isinstance(entry, journal.EpochRaised):
+        _track_static(group, entry.cause)
+    elif isinstance(entry, journal.StaticReplaced):
+        group.replaced.add(entry.old_member_id)
     if isinstance(entry, journal.RoundClosed | journal.EpochRaised):
         group.in_flight = group.in_flight and isinstance(entry, journal.RoundClosed) and bool(entry.members)
         group.zombies, group.refused = {}, {}
+
+
+def _track_static(group: _Group, cause: journal.EpochCause) -> None:
+    member = cause.member
+    if member is None or member.instance_id is None:
+        return
+    if cause.event == "member_joined":
+        group.static[member.instance_id] = member
+    elif cause.event == "session_expired" and (duplicate := group.duplicates.pop(member.instance_id, None)) is not None:
+        duplicate.is_void = True  # the earlier process was dead: its session expired
 
 
 def _loaded(group: _Group, entry: journal.GroupLoaded) -> GroupEvent | None:
@@ -211,6 +237,10 @@ def _offset_text(move: OffsetMove) -> str:
 
 
 def _fenced(group: _Group, entry: journal.RequestFenced) -> GroupEvent | None:
+    if entry.error == UNRELEASED:
+        return _second_process(group, entry)
+    if entry.error == FENCED and entry.member.member_id not in group.replaced:
+        return _first_process(group, entry)
     if entry.api not in COMMITS or entry.error == "STALE_MEMBER_EPOCH":
         return None  # no event: a member whose epoch just changed repeats its commit with the new epoch
     fact = Evidence("refused", f"{entry.api} of generation {entry.generation}: {entry.error}", entry.at_ms)
@@ -225,6 +255,45 @@ def _fenced(group: _Group, entry: journal.RequestFenced) -> GroupEvent | None:
     sentence = f"Member {name} is {still} but continued to work: its commit was rejected ({entry.error})."
     event = GroupEvent(entry.group, entry.at_ms, "ZOMBIE_COMMIT", "proof", sentence, facts, entry.member)
     group.zombies[entry.member.member_id] = event
+    return event
+
+
+def _first_process(group: _Group, entry: journal.RequestFenced) -> GroupEvent | None:
+    """Return the event of a member whose ``group.instance.id`` another process took during a rebalance."""
+    instance = entry.member.instance_id or ""
+    fact = Evidence("stale_request", f"{name_of(entry.member)} sent {entry.api}: {entry.error}", entry.at_ms)
+    known = group.duplicates.get(instance)
+    if known is not None:
+        known.evidence.append(fact)
+        return None
+    sentence = (
+        f"The coordinator rejected {printable(entry.api)} of {name_and_place(entry.member)} ({FENCED}): another "
+        f"process has the group.instance.id {printable(instance)}. Two processes have the same group.instance.id."
+    )
+    event = GroupEvent(entry.group, entry.at_ms, "STATIC_DUPLICATE", "proof", sentence, [fact], entry.member)
+    group.duplicates[instance] = event
+    return event
+
+
+def _second_process(group: _Group, entry: journal.RequestFenced) -> GroupEvent | None:
+    """Return the event of a join that was rejected because another member has its ``group.instance.id``."""
+    instance, second = entry.member.instance_id or "", entry.member
+    fact = Evidence("join_rejected", f"{name_and_place(second)}: {UNRELEASED}", entry.at_ms)
+    known = group.duplicates.get(instance)
+    if known is not None:
+        known.evidence.append(fact)
+        return None
+    first = group.static.get(instance)
+    owner = "another member" if first is None else f"member {name_and_place(first)}"
+    is_other = first is not None and first.client != second.client
+    unsure = "" if is_other else ", or the earlier process was killed and its session has not expired"
+    sentence = (
+        f"Member {name_and_place(second)} could not join ({UNRELEASED}): {owner} has the group.instance.id "
+        f"{printable(instance)}. Two processes have the same group.instance.id{unsure}."
+    )
+    confidence: Confidence = "high" if is_other else "medium"
+    event = GroupEvent(entry.group, entry.at_ms, "STATIC_DUPLICATE", confidence, sentence, [fact], second)
+    group.duplicates[instance] = event
     return event
 
 
@@ -271,9 +340,6 @@ HANDLERS: Final[dict[type[journal.JournalEntry], Callable[[_Group, Any], GroupEv
     OptionsChanged: _options,
     journal.GroupDeleted: _deleted,
 }
-
-
-FENCED: Final = "FENCED_INSTANCE_ID"
 
 
 @dataclass(slots=True)

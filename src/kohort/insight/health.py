@@ -82,6 +82,11 @@ def partition_verdict(partition: LagOfPartition, lag: GroupLag) -> HealthVerdict
     if partition.blame == "not_subscribed":
         why = "its topic was deleted" if partition.at.deleted else "no member reads its topic"
         return HealthVerdict("OK", f"{why}; only its committed offset remains")
+    if partition.blame == "beyond_the_end":
+        clause = f"{partition.unknown}: the topic was recreated or truncated"
+        return HealthVerdict(
+            "WARN", clause, "proof", (Evidence("beyond_the_end", partition.unknown or "", lag.now.at_ms),)
+        )
     if partition.records is None:
         if partition.blame == "none":
             return HealthVerdict("OK", "empty partition")
@@ -139,8 +144,8 @@ def _without_members(partition: LagOfPartition) -> HealthVerdict:
         short = f"{seconds(partition.span_ms)} are too short" if partition.span_ms else "one sample is not enough"
         clause = f"{no_members}: {short} to detect a reader"
         return HealthVerdict(None, clause, "low", (fact, _behind(partition)))
-    sure: Confidence = "medium" if partition.span_ms >= SURE_AFTER_MS else "low"
-    clause = f"no commit for {seconds(partition.span_ms)}; {no_members}, so a reader may still run"
+    sure: Confidence = "medium" if partition.unmoved_ms >= SURE_AFTER_MS else "low"
+    clause = f"no commit for {seconds(partition.unmoved_ms)} or longer; {no_members}, so a reader may still run"
     return HealthVerdict("STALL", clause, sure, (fact, _behind(partition)))
 
 
@@ -165,13 +170,17 @@ def _not_reached(partition: LagOfPartition, lag: GroupLag, silence: str) -> Heal
 
 
 def _by_progress(partition: LagOfPartition, lag: GroupLag) -> HealthVerdict:
+    span_ms, first, last = partition.span_ms, partition.samples[0], partition.samples[-1]
+    # without commit progress in the samples, the owner may have failed a moment ago
+    seen: Confidence = "high" if last.committed > first.committed else "low"
     if partition.blame == "between_commits":
         clause = "the lag is newer than two usual commit intervals"
-        return HealthVerdict("OK", clause, evidence=(_behind(partition),))
-    span_ms, first, last = partition.span_ms, partition.samples[0], partition.samples[-1]
+        if seen == "low":
+            clause += ", and the samples show no commit progress"
+        return HealthVerdict("OK", clause, seen, (_behind(partition),))
     moved = Evidence("commits", f"from {first.committed} to {last.committed} in {seconds(span_ms)}", last.at_ms)
     if partition.blame == "unknown" and partition.time_ms is not None and partition.time_ms < FRESH_MS:
-        return HealthVerdict("OK", "it keeps up with producers", evidence=(moved, _behind(partition)))
+        return HealthVerdict("OK", "it keeps up with producers", seen, (moved, _behind(partition)))
     if span_ms < JUDGED_AFTER_MS and last.committed == first.committed:
         clause = "one sample shows no progress" if not span_ms else f"{seconds(span_ms)} are too short to show progress"
         return HealthVerdict(None, clause, "low", (_behind(partition),))
@@ -179,11 +188,15 @@ def _by_progress(partition: LagOfPartition, lag: GroupLag) -> HealthVerdict:
         clause = "the lag may be a transaction marker: the log was not read"
         return HealthVerdict(None, clause, "low", (_behind(partition),))
     if last.committed == first.committed:
-        clause = f"no commit progress for {seconds(span_ms)}"
+        clause = f"no commit progress for {seconds(partition.unmoved_ms)} or longer"
         if partition.blame == "slow_member":
             return _not_reached(partition, lag, clause)
-        sure: Confidence = "high" if span_ms >= SURE_AFTER_MS else "medium"
-        return HealthVerdict("STALL", clause, sure, (moved, _behind(partition)))
+        sure: Confidence = "high" if partition.unmoved_ms >= SURE_AFTER_MS else "medium"
+        facts = [moved, _behind(partition)]
+        if partition.unmoved_ms > span_ms:
+            since_ms = lag.now.at_ms - partition.unmoved_ms
+            facts.insert(0, Evidence("no_progress_since", f"offset {last.committed}", since_ms))
+        return HealthVerdict("STALL", clause, sure, tuple(facts))
     lags = [sample.lag for sample in partition.samples]
     grew = lags[-1] > lags[0] and not any(after < before for before, after in pairwise(lags))
     if span_ms >= JUDGED_AFTER_MS and grew:
@@ -215,8 +228,8 @@ def _stuck(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> HealthVerdict |
     progressing = [one for one, _ in own if one.samples and one.samples[-1].committed > one.samples[0].committed]
     names = _names(one for one, _ in stalled)
     if not progressing:
-        longest = max(one.span_ms for one, _ in stalled)
-        clause = f"no commit progress for {seconds(longest)}, while records wait in {names}"
+        longest = max(one.unmoved_ms for one, _ in stalled)
+        clause = f"no commit progress for {seconds(longest)} or longer, while records wait in {names}"
         return HealthVerdict("stuck", clause, stalled[0][1].confidence, facts)
     clause = f"commits progress in {_names(progressing)}, but not in {names}: paused, or failing there"
     return HealthVerdict("not-fetching", clause, "medium", facts)
@@ -245,7 +258,7 @@ def _rewinding(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> HealthVerdi
 
 
 def _slow(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> HealthVerdict | None:
-    slow = [(one, status) for one, status in own if status.word == "WARN" and not at_open_transaction(one.at)]
+    slow = [(one, status) for one, status in own if status.word == "WARN" and _is_slow(one)]
     if not slow:
         return None
     facts = tuple(fact for _, status in slow for fact in status.evidence)
@@ -257,6 +270,19 @@ def _slow(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> HealthVerdict | 
         return HealthVerdict("slow", clause, "medium", facts)
     clause = f"it reads more slowly than producers write in {_names(one for one, _ in slow)}"
     return HealthVerdict("slow", clause, "medium", facts)
+
+
+def _is_slow(one: LagOfPartition) -> bool:
+    return one.blame != "beyond_the_end" and not at_open_transaction(one.at)
+
+
+def _beyond_the_end(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> HealthVerdict | None:
+    beyond = [(one, status) for one, status in own if one.blame == "beyond_the_end"]
+    if not beyond:
+        return None
+    facts = tuple(fact for _, status in beyond for fact in status.evidence)
+    clause = f"its committed offset is beyond the log end in {_names(one for one, _ in beyond)}"
+    return HealthVerdict(None, clause, "proof", facts)
 
 
 def _hot(member: MemberSnapshot, lag: GroupLag, _own: Own) -> HealthVerdict | None:
@@ -278,7 +304,7 @@ def _idle(member: MemberSnapshot, lag: GroupLag, own: Own) -> HealthVerdict | No
     return HealthVerdict("idle", "it has no partition", evidence=(fact,))
 
 
-RULES: Final[tuple[Rule, ...]] = (_stuck, _not_committing, _rewinding, _slow, _hot, _idle)
+RULES: Final[tuple[Rule, ...]] = (_stuck, _not_committing, _rewinding, _slow, _beyond_the_end, _hot, _idle)
 
 
 def _group_verdict(lag: GroupLag, statuses: Sequence[HealthVerdict], rebalances: RebalanceTimes) -> HealthVerdict:
@@ -314,7 +340,7 @@ def _rank(word: str | None) -> int:
 def _reason(lag: GroupLag, worst: tuple[LagOfPartition, HealthVerdict], alike: Sequence[LagOfPartition]) -> str:
     one, status = worst
     if status.word == "OK":
-        return _fine(lag)
+        return status.clause if status.confidence == "low" else _fine(lag)
     owner = "" if one.owner is None else f", owned by {name_of_member_snapshot(one.owner)}"
     if status.word is None and status.clause == "never committed":
         return f"no commit so far for {_names(alike)}"

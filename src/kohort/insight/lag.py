@@ -26,10 +26,15 @@ Blame = Literal[
     "no_members",
     "never_committed",
     "not_subscribed",  # the group has committed offsets of the topic, but no member subscribes to it
+    "beyond_the_end",  # the committed offset is beyond the log end: the topic was recreated or truncated
     "unknown",
 ]
-Draining = Literal["empty", "draining", "growing", "unknown"]
-"""Trend of a lag: ``empty`` (no lag), ``draining`` (it becomes 0 after ``eta_ms``), ``growing`` or ``unknown``."""
+Draining = Literal["empty", "steady", "draining", "growing", "unknown"]
+"""Trend of a lag.
+
+``empty``: no lag; ``steady``: commits progress, and the lag differs by less than the records between two commits;
+``draining``: it becomes 0 after ``eta_ms``; ``growing``; ``unknown``.
+"""
 
 USUAL_COMMIT_MS: Final = 5_000
 FRESH_MS: Final = 2 * USUAL_COMMIT_MS
@@ -50,20 +55,23 @@ class LagSample(NamedTuple):
 
     @property
     def lag(self) -> int:
-        return max(self.log_end - self.committed, 0)
+        return max(self.log_end - max(self.committed, self.log_start or 0), 0)
 
 
 class LagOfPartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     at: PartitionSnapshot
     owner: MemberSnapshot | None = None
     records: int | None = None
-    """Lag up to the high watermark in records, as Kafka's tools compute it."""
+    """Lag up to the high watermark in records, without the ``lost`` records."""
     stable_records: int | None = None
     """Lag up to the last stable offset in records: the lag of read_committed consumers."""
     time_ms: int | None = None
     """Age of the next record to consume, in ms; 0 without lag."""
     lead: int | None = None
     lost: int = 0
+    """Number of records that retention deleted after the committed offset: the group cannot read them any more."""
+    unmoved_ms: int = 0
+    """Shortest possible time in ms without commit progress of the present owner."""
     samples: tuple[LagSample, ...] = ()
     written_per_s: float | None = None
     read_per_s: float | None = None
@@ -187,9 +195,11 @@ def sum_of(lags: Iterable[LagOfPartition]) -> LagSum:
     stable = [lag.stable_records for lag in all_of if lag.stable_records is not None]
     times = [lag.time_ms for lag in all_of if lag.time_ms is not None]
     unknown = len(all_of) - len(records)
-    behind = [lag for lag in all_of if lag.draining != "empty"]
+    behind = [lag for lag in all_of if lag.draining not in ("empty", "steady")]
     etas = [lag.eta_ms for lag in behind if lag.eta_ms is not None]
-    draining: Draining = "empty" if all_of and not behind else "unknown"
+    draining: Draining = "unknown"
+    if all_of and not behind:
+        draining = "steady" if any(lag.draining == "steady" for lag in all_of) else "empty"
     if any(lag.draining == "growing" for lag in behind):
         draining = "growing"
     elif behind and len(etas) == len(behind):
@@ -273,27 +283,36 @@ def _partition(
         if blame == "none":  # a partition without lag has no cause of lag
             return LagOfPartition(at=at, owner=owner, records=0, time_ms=0, blame=blame, draining="empty")
         return LagOfPartition(at=at, owner=owner, blame=blame, unknown=at.error or "never committed")
-    records = max(at.log_end - at.committed, 0)
+    if at.committed > at.log_end:
+        why = f"its committed offset {at.committed} is beyond the log end offset {at.log_end}"
+        old = owner is None and topics is not None and at.partition.topic not in topics
+        beyond: Blame = "not_subscribed" if old else "beyond_the_end"
+        return LagOfPartition(at=at, owner=owner, blame=beyond, unknown=why)
+    readable = max(at.committed, at.log_start or 0)
+    records = max(at.log_end - readable, 0)
     if at.waiting is False and at.last_stable is not None and at.last_stable >= at.log_end:
         time_ms: int | None = 0
     else:
         time_ms = _waited(at, now.at_ms, samples) if records else 0
     written, read = _rates(samples)
     idle = not records or (at.waiting is False and time_ms == 0)
-    eta_ms, becomes = _drain(records, written, read, idle=idle)
+    trend: tuple[int | None, Draining] = (0, "empty")
+    if not idle:
+        trend = _drain(records, written, read, time_ms, samples)
     lag = LagOfPartition(
         at=at,
         owner=owner,
         records=records,
-        stable_records=None if at.last_stable is None else max(at.last_stable - at.committed, 0),
+        stable_records=None if at.last_stable is None else max(at.last_stable - readable, 0),
         time_ms=time_ms,
         lead=None if at.log_start is None else max(at.committed - at.log_start, 0),
         lost=max((at.log_start or 0) - at.committed, 0),
+        unmoved_ms=_unmoved_ms(at, now.at_ms, samples),
         samples=samples,
         written_per_s=written,
         read_per_s=read,
-        eta_ms=eta_ms,
-        draining=becomes,
+        eta_ms=trend[0],
+        draining=trend[1],
     )
     return msgspec.structs.replace(lag, blame="none" if idle else _blame_of(lag, now, topics))
 
@@ -338,14 +357,32 @@ def _rates(samples: tuple[LagSample, ...]) -> tuple[float | None, float | None]:
     return (last.log_end - first.log_end) / passed_s, (last.committed - first.committed) / passed_s
 
 
-def _drain(records: int, written: float | None, read: float | None, *, idle: bool) -> tuple[int | None, Draining]:
-    if idle:
-        return 0, "empty"
+def _drain(
+    records: int, written: float | None, read: float | None, time_ms: int | None, samples: tuple[LagSample, ...]
+) -> tuple[int | None, Draining]:
+    """Return time to drain and trend of a lag. Commits are not continuous, so a lag has noise between two commits."""
     if written is None or read is None:
         return None, "unknown"
-    if read <= written:
-        return None, "growing"
-    return round(records / (read - written) * 1000), "draining"
+    is_fresh = time_ms is not None and time_ms < FRESH_MS
+    if is_fresh:
+        return None, "steady" if read > 0 else "unknown"
+    if read > written:
+        return round(records / (read - written) * 1000), "draining"
+    growth = samples[-1].lag - samples[0].lag
+    if read > 0 and growth <= written * USUAL_COMMIT_MS / 1000:
+        return None, "steady"
+    return None, "growing"
+
+
+def _unmoved_ms(at: PartitionSnapshot, now_ms: int, samples: tuple[LagSample, ...]) -> int:
+    since_ms = now_ms
+    for sample in reversed(samples):
+        if sample.committed != at.committed:
+            break
+        since_ms = sample.at_ms
+    if at.unmoved_since_ms is not None:
+        since_ms = min(since_ms, at.unmoved_since_ms)
+    return now_ms - since_ms
 
 
 def _blame_of(lag: LagOfPartition, now: GroupSnapshot, topics: frozenset[str] | None) -> Blame:

@@ -24,6 +24,8 @@ class PartitionSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Committed offset: the offset of the next record to consume."""
     committed_at_ms: int | None = None
     """Time of the last commit; known only if ``__consumer_offsets`` was read."""
+    unmoved_since_ms: int | None = None
+    """Time of the first sample with this committed offset and this owner; None if no earlier sample had them."""
     log_start: int | None = None
     log_end: int | None = None
     """High watermark of the partition: log end for read_uncommitted consumers."""
@@ -73,3 +75,27 @@ class GroupSnapshot(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     partition_counts: dict[str, int] = {}
     topic_ids: dict[str, bytes] = {}
     """Topic id (16 bytes) of each topic name; server-side assignors sort topics by id."""
+
+
+def with_progress(before: GroupSnapshot | None, now: GroupSnapshot) -> GroupSnapshot:
+    """Return the newer of two successive snapshots of a group, with ``unmoved_since_ms`` of its partitions.
+
+    A sampler that keeps only its latest snapshots calls this for each snapshot. So it knows since when a partition has
+    had no commit progress, even if that was before its oldest snapshot.
+    """
+    if before is None:
+        return now
+    was = {p.partition: p for p in before.partitions}
+    owned_before = {tp: member.member_id for member in before.members for tp in member.assignment}
+    owned = {tp: member.member_id for member in now.members for tp in member.assignment}
+
+    def carried(p: PartitionSnapshot) -> PartitionSnapshot:
+        old = was.get(p.partition)
+        if old is None or p.committed is None or p.committed != old.committed or p.committed == p.log_end:
+            return p
+        if owned.get(p.partition) != owned_before.get(p.partition):
+            return p
+        since_ms = before.at_ms if old.unmoved_since_ms is None else old.unmoved_since_ms
+        return msgspec.structs.replace(p, unmoved_since_ms=since_ms)
+
+    return msgspec.structs.replace(now, partitions=tuple(carried(p) for p in now.partitions))

@@ -217,6 +217,24 @@ class TestLeaveWithoutReason:
         assert len(this.sentence) < 2_000
 
 
+class TestStaticRejoin:
+    def test_static_member_that_returns_with_other_assignors_has_assignor_changed_as_cause(self, stage):
+        both = (("range", subscription("t")), ("roundrobin", subscription("t")))
+        first = stage.answer(stage.join(client_id="a", instance_id="ia", protocols=both)).member_id
+        other = stage.join(client_id="b", instance_id="ib", protocols=both)
+        joined = stage.answer(stage.join(first, client_id="a", instance_id="ia", protocols=both))
+        second = stage.answer(other).member_id
+        for member_id, instance_id in ((first, "ia"), (second, "ib")):
+            given = {first: assignment(("t", 0))} if member_id == joined.leader else None
+            stage.sync(member_id, joined.generation_id, given, instance_id=instance_id, protocol_name="range")
+
+        stage.join(client_id="b", instance_id="ib", protocols=both[1:])
+        this = rebalance(stage)
+
+        assert (this.cause, this.also, this.confidence) == ("ASSIGNOR_CHANGED", ("STATIC_REJOIN",), "proof")
+        assert "returned with its instance id and other assignors: range, roundrobin became roundrobin" in this.sentence
+
+
 class TestAdminRemoval:
     def test_removal_of_static_member_by_admin_names_the_admin_client(self, stage):
         stage_with_static(stage)

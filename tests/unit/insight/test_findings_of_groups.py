@@ -47,7 +47,7 @@ def test_group_finding_summarises_health_in_one_sentence():
 
     assert found.sentence == (
         "g is Stable, 1 member, 1 of 1 partition owned, 4 records behind (10 min 20 s). "
-        "STALL: t-0, owned by a-id: no commit progress for 20.0 s."
+        "STALL: t-0, owned by a-id: no commit progress for 20.0 s or longer."
     )
     assert (found.health, found.sample_span_ms, found.blame, found.blamed) == (
         ("STALL", 20_000, "stopped_member", MemberRef(member_id="a-id", client_id="a", host="/h"))
@@ -174,3 +174,22 @@ def test_storm_needs_the_same_number_of_rebalances_in_doctor_and_patterns():
 
 def test_every_doctor_rule_has_advice():
     assert set(SEVERITY_OF) <= set(ADVICE)
+
+
+def test_records_that_retention_deleted_unread_are_reported_and_are_no_lag():
+    found = find_group([look(0, [A], [part(0, 10, 60, log_start=60)])])
+
+    assert (found.lag, found.partitions[0].lost) == (0, 50)
+    assert found.sentence == (
+        "g is Stable, 1 member, 1 of 1 partition owned, no records behind, 50 records deleted unread: no lag."
+    )
+    assert [(one.rule, one.sentence) for one in examine(found)] == [
+        ("records-lost", "50 records of t-0 deleted unread")
+    ]
+
+
+def test_committed_offset_beyond_the_log_end_is_a_single_doctor_finding():
+    found = find_group([look(0, [A], {0: (100, 50)})])
+
+    assert [(one.rule, one.severity) for one in examine(found)] == [("beyond-the-end", "error")]
+    assert found.lag is None

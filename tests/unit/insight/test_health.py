@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kohort.insight.health import STORM, RebalanceTimes, health_of
 from kohort.insight.lag import lag_of
+from kohort.insight.snapshot import with_progress
 from support.machines.group_looks import T0, look, member, part
 
 A = member("a", 0)
@@ -51,12 +52,63 @@ def test_health_of_group_with_recent_lag_is_ok_from_a_single_sample():
     assert words(look(11, [A], [part(0, 5, 9, committed_record_at_ms=T0)])) == (None, [None])
 
 
+def test_recent_lag_without_observed_commits_is_ok_with_low_confidence_only():
+    """A member that was killed seconds ago looks the same."""
+    killed = look(7, [A], [part(0, 5, 9, committed_record_at_ms=T0)])
+
+    found = report(killed).group
+
+    assert (found.word, found.confidence) == ("OK", "low")
+    assert found.clause == "the lag is newer than two usual commit intervals, and the samples show no commit progress"
+
+    commits = look(0, [A], [part(0, 1, 5)]), killed
+    assert (report(*commits).group.word, report(*commits).group.confidence) == ("OK", "high")
+
+
+def test_committed_offset_beyond_the_log_end_is_warn():
+    found = report(look(0, [A], {0: (100, 50)}))
+
+    assert (found.group.word, found.group.confidence) == ("WARN", "proof")
+    assert found.group.clause == (
+        "t-0, owned by a-id: its committed offset 100 is beyond the log end offset 50: the topic was recreated or "
+        "truncated"
+    )
+    assert (found.members["a-id"].word, found.members["a-id"].confidence) == (None, "proof")
+
+
+def test_stall_lasts_since_the_first_of_all_samples_not_of_the_kept_ones():
+    kept, before = [], None
+    for at_s in range(0, 301, 5):
+        before = with_progress(before, look(at_s, [A], {0: (5, 9)}))
+        kept = [*kept, before][-6:]
+
+    found = report(*kept).group
+
+    assert (found.clause, found.confidence) == (
+        "t-0, owned by a-id: no commit progress for 5 min or longer", "high",
+    )  # fmt: skip
+    assert [fact.at_ms for fact in found.evidence if fact.kind == "no_progress_since"] == [T0]
+
+
+def test_stall_restarts_with_a_commit_or_another_owner():
+    def stalled_s(*looks):
+        before = None
+        for one in looks:
+            before = with_progress(before, one)
+        return None if (since := before.partitions[0].unmoved_since_ms) is None else (since - T0) // 1000
+
+    first, b = look(0, [A], {0: (5, 9)}), member("b", 0)
+    assert stalled_s(first, look(20, [A], {0: (6, 9)}), look(40, [A], {0: (6, 9)})) == 20
+    assert stalled_s(first, look(20, [b], {0: (5, 9)}), look(40, [b], {0: (5, 9)})) == 20
+    assert stalled_s(first, look(20, [A], {0: (9, 9)})) is None
+
+
 def test_partition_with_owner_and_without_commit_progress_is_stall():
     looks = look(0, [A], {0: (5, 9)}), look(20, [A], {0: (5, 9)})
 
     found = report(*looks)
     assert words(*looks) == ("STALL", ["STALL"])
-    assert found.group.clause == "t-0, owned by a-id: no commit progress for 20.0 s"
+    assert found.group.clause == "t-0, owned by a-id: no commit progress for 20.0 s or longer"
     assert found.group.confidence == "medium"
     assert [fact.kind for fact in found.group.evidence] == ["commits", "lag"]
     assert report(look(0, [A], {0: (5, 9)}), look(160, [A], {0: (5, 9)})).group.confidence == "high"
@@ -164,7 +216,7 @@ def test_member_without_progress_in_any_partition_has_state_stuck():
 
     found = report(*looks).members["a-id"]
     assert (found.word, found.confidence) == ("stuck", "medium")
-    assert found.clause == "no commit progress for 20.0 s, while records wait in t-0"
+    assert found.clause == "no commit progress for 20.0 s or longer, while records wait in t-0"
 
 
 def test_member_with_progress_in_only_some_partitions_has_state_not_fetching():
@@ -188,7 +240,9 @@ def test_partition_is_warn_and_no_stall_while_its_owner_consumes_a_backlog_of_an
     assert (found.members["a-id"].word, found.members["a-id"].clause) == (
         "slow", "it handles 3.0 records/s in t-1, but has not reached t-0",
     )  # fmt: skip
-    assert found.partitions[0].clause == ("no commit progress for 20.0 s: its owner reads t-1 first, 3.0 records/s")
+    assert found.partitions[0].clause == (
+        "no commit progress for 20.0 s or longer: its owner reads t-1 first, 3.0 records/s"
+    )
 
 
 def test_uncommitted_partition_is_blamed_on_slow_member_while_its_owner_consumes_a_backlog():
@@ -268,7 +322,10 @@ def test_group_has_the_health_of_its_worst_partition():
     three = member("a", 0, 1, 2)
     looks = [look(s, [three], {0: (5, 9), 1: (2, 9), 2: (9, 9)}) for s in (0, 20)]
 
-    assert report(*looks).group.clause == "t-1, owned by a-id: no commit progress for 20.0 s, also in 1 other partition"
+    assert (
+        report(*looks).group.clause
+        == "t-1, owned by a-id: no commit progress for 20.0 s or longer, also in 1 other partition"
+    )
 
 
 def test_stall_of_group_with_commits_but_without_members_has_low_confidence():

@@ -193,7 +193,55 @@ def test_lag_sorts_snapshots_by_time_and_ignores_other_groups():
 def test_unread_records_that_retention_deleted_are_counted_as_lost():
     found = only(lag_of([look(0, [A01], [part(0, 10, 100, log_start=60)])]))
 
-    assert (found.lost, found.lead, found.records) == (50, 0, 90)
+    assert (found.lost, found.lead, found.records) == (50, 0, 40)
+
+
+def test_committed_offset_beyond_the_log_end_has_unknown_lag():
+    found = only(lag_of([look(0, [member("a", 0)], [part(0, 100, 50)])]))
+
+    assert (found.records, found.blame) == (None, "beyond_the_end")
+    assert found.unknown == "its committed offset 100 is beyond the log end offset 50"
+
+
+class TestTrend:
+    """Trend of the lag of a member that commits each few seconds."""
+
+    def trend(self, *samples, waited_s=60):
+        """Return the trend after samples ``(seconds, committed, log end)``; the next record waits ``waited_s``."""
+        looks = []
+        for at_s, committed, log_end in samples:
+            since_ms = T0 + round((at_s - waited_s) * 1000)
+            looks.append(look(at_s, [member("a", 0)], [part(0, committed, log_end, committed_record_at_ms=since_ms)]))
+        total = lag_of(looks).total
+        return total.draining, total.eta_ms
+
+    def test_lag_between_two_commits_of_a_healthy_member_is_steady_and_has_no_time_left(self):
+        assert self.trend((0, 1_000, 1_010), (10, 1_900, 2_010), waited_s=2) == ("steady", None)
+        assert self.trend((0, 1_000, 1_110), (10, 2_000, 2_010), waited_s=2) == ("steady", None)
+
+    def test_backlog_that_grows_by_less_than_a_commit_interval_is_steady(self):
+        assert self.trend((0, 1_000, 90_000), (20, 2_900, 92_000)) == ("steady", None)
+
+    def test_backlog_that_grows_by_more_than_a_commit_interval_is_growing(self):
+        assert self.trend((0, 1_000, 90_000), (20, 1_500, 92_000)) == ("growing", None)
+
+    def test_backlog_that_shrinks_is_draining_and_has_a_time_left(self):
+        assert self.trend((0, 1_000, 90_000), (20, 11_000, 91_000)) == ("draining", 177_778)
+
+    def test_recent_lag_without_commit_progress_has_an_unknown_trend(self):
+        assert self.trend((0, 1_000, 1_010), (7, 1_000, 1_700), waited_s=7) == ("unknown", None)
+
+    def test_steady_partitions_do_not_hide_the_trend_of_a_backlog(self):
+        fresh, old = T0 + 18_000, T0 - 60_000
+        looks = [
+            look(at_s, [A01], [
+                part(0, 100 * at_s, 100 * at_s + 20, committed_record_at_ms=fresh),
+                part(1, 500 * at_s, 90_000, committed_record_at_ms=old),
+            ])
+            for at_s in (0, 20)
+        ]  # fmt: skip
+
+        assert lag_of(looks).total.draining == "draining"
 
 
 def test_lag_without_snapshots_raises_value_error():

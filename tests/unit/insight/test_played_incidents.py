@@ -294,3 +294,94 @@ class TestSilenceAtPollLimit:
         stage.advance(45_000)
 
         assert rebalance(stage).cause == "SESSION_TIMEOUT.process_died"
+
+
+class TestDuplicateInstanceId:
+    """Two processes with one ``group.instance.id``."""
+
+    def consumer_pair(self, stage, **second):
+        stage.come("m1", client_id="pay-a", client_host="/10.0.0.1", instance_id="pay-0", connection=1)
+        stage.advance(1_000)
+        second = {"client_id": "pay-b", "client_host": "/10.0.0.2"} | second
+        return stage.come("m2", instance_id="pay-0", connection=2, **second)
+
+    def events(self, stage):
+        return [this for this in found(stage) if this.end == "no_rebalance"]
+
+    def examined(self, stage):
+        shown = look((stage.now - 1_000_000_000_000) / 1000, [member("a", 0)], {0: (9, 9)})
+        told = found(stage)
+        return [one for one in examine(find_group([shown], told), told) if one.rule == "duplicate"]
+
+    def test_rejected_join_of_a_second_process_to_a_consumer_group_has_static_duplicate_as_cause(self, stage):
+        assert self.consumer_pair(stage).error_code == ErrorCode.UNRELEASED_INSTANCE_ID
+        self.consumer_pair(stage)
+
+        (this,) = self.events(stage)
+
+        assert (this.cause, this.confidence, this.trigger.client_id) == ("STATIC_DUPLICATE", "high", "pay-b")
+        assert this.sentence == (
+            "Member m2 (static pay-0, client pay-b at /10.0.0.2) could not join (UNRELEASED_INSTANCE_ID): member m1 "
+            "(static pay-0, client pay-a at /10.0.0.1) has the group.instance.id pay-0. Two processes have the same "
+            "group.instance.id."
+        )
+
+    def test_rejected_join_of_the_same_client_may_be_a_restart_after_a_crash(self, stage):
+        self.consumer_pair(stage, client_id="pay-a", client_host="/10.0.0.1")
+
+        (this,) = self.events(stage)
+
+        assert (this.cause, this.confidence) == ("STATIC_DUPLICATE", "medium")
+        assert "or the earlier process was killed and its session has not expired" in this.sentence
+
+    def test_expiry_of_the_earlier_process_disproves_the_duplicate(self, stage):
+        self.consumer_pair(stage, client_id="pay-a", client_host="/10.0.0.1")
+        stage.advance(45_000)
+
+        assert self.events(stage) == []
+        assert rebalance(stage).cause == "STATIC_EXPIRED"
+
+    def test_duplicate_instance_id_in_a_consumer_group_is_a_doctor_error(self, stage):
+        self.consumer_pair(stage)
+        stage.advance(5_000)
+
+        (this,) = self.examined(stage)
+
+        assert (this.severity, this.member.instance_id) == ("error", "pay-0")
+        assert this.sentence.endswith("Two processes have the same group.instance.id, 5.0 s ago")
+        assert "its own group.instance.id" in this.advice
+
+    def classic_pair(self, stage):
+        first, ticket = stage.enter(client_id="pay-a", instance_id="pay-0", connection=1)
+        generation = stage.answer(ticket).generation_id
+        stage.sync(first, generation, {first: assignment(("t", 0))}, instance_id="pay-0")
+        stage.advance(1_000)
+        stage.join("", client_id="pay-b", instance_id="pay-0", connection=2)
+        assert stage.heartbeat(first, generation, instance_id="pay-0") == ErrorCode.FENCED_INSTANCE_ID
+
+    def test_duplicate_instance_id_in_a_classic_group_is_one_doctor_error(self, stage):
+        for _ in range(2):
+            self.classic_pair(stage)
+
+        (this,) = self.examined(stage)
+
+        assert (this.severity, this.confidence) == ("error", "proof")
+        assert "Two processes have the same group.instance.id" in this.sentence
+
+    def test_duplicate_instance_id_is_no_doctor_finding_an_hour_later(self, stage):
+        self.classic_pair(stage)
+        stage.advance(3_700_000)
+
+        assert self.examined(stage) == []
+
+    def test_replacement_of_a_static_member_during_a_rebalance_has_static_duplicate_as_cause(self, stage):
+        first, ticket = stage.enter(client_id="pay-a", instance_id="pay-0", connection=1)
+        generation = stage.answer(ticket).generation_id
+        stage.sync(first, generation, {first: assignment(("t", 0))}, instance_id="pay-0")
+        stage.enter(client_id="other", connection=3)
+        stage.join("", client_id="pay-b", instance_id="pay-0", connection=2)
+        stage.heartbeat(first, generation, instance_id="pay-0")
+
+        (this,) = self.events(stage)
+
+        assert (this.cause, this.confidence, len(self.examined(stage))) == ("STATIC_DUPLICATE", "proof", 1)

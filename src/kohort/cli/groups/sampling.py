@@ -105,12 +105,17 @@ class SampledGroups:
 def sampling_options(command: F) -> F:
     @wraps(command)
     def with_sampling(*args: Any, **options: Any) -> Any:
+        from kohort.insight.lag import JUDGED_AFTER_MS
+
         sampling = SamplingOptions(
             watch_ms=options.pop("watch_ms") or 0,
             append_times=options.pop("append_times"),
             journal=options.pop("journal"),
             store=options.pop("store"),
         )
+        if 0 < sampling.watch_ms < JUDGED_AFTER_MS:
+            least = JUDGED_AFTER_MS // 1000
+            warn(f"--watch-for is shorter than {least} s, the time to judge commit progress: health may stay unknown")
         return command(*args, sampling=sampling, **options)
 
     return with_options(*_SAMPLING_OPTIONS)(with_sampling)  # type: ignore[return-value]

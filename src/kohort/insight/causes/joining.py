@@ -52,8 +52,11 @@ JOINING: Final = (
     CauseEntry(
         code="STATIC_REJOIN",
         sentence="A static member returned, but the group had to start a new generation.",
-        proof="a JoinGroup with the member's instance id during a rebalance, or one that changed the group's assignor",
-        look_alikes=(("STATIC_RESTART", "the group kept its generation"),),
+        proof="a JoinGroup with the member's instance id, before the assignment of a rebalance or with other assignors",
+        look_alikes=(
+            ("STATIC_RESTART", "the group kept its generation"),
+            ("ASSIGNOR_CHANGED", "the member returned with other assignors: the change costs the rebalance"),
+        ),
         advice="give every member the same list of assignors before a rolling restart",
         kafka_log="Updating metadata for static member ...",
     ),
@@ -125,9 +128,12 @@ def _initial_delay(rebalance: Rebalance) -> Evidence:
 
 def static_replaced(rebalance: Rebalance) -> Finding:
     begin, change = round_beginning(rebalance), rebalance.trigger.change or Change()
-    clause = f"{begin.member_text} returned with its instance id, but the group could not keep its generation"
-    fact = f"{', '.join(change.protocols_before)} became {', '.join(change.protocols_after)}"
-    return Finding("STATIC_REJOIN", "proof", clause, (begin.fact("protocols", printable(fact)),))
+    if change.protocols_before == change.protocols_after:
+        clause = f"{begin.member_text} returned with its instance id before the previous rebalance had its assignment"
+        return Finding("STATIC_REJOIN", "proof", clause, (begin.fact("static_replaced", begin.member_text),))
+    fact = printable(f"{', '.join(change.protocols_before)} became {', '.join(change.protocols_after)}")
+    clause = f"{begin.member_text} returned with its instance id and other assignors: {fact}"
+    return Finding("ASSIGNOR_CHANGED", "proof", clause, (begin.fact("protocols", fact),), ("STATIC_REJOIN",))
 
 
 def raise_joined(rebalance: EpochRebalance, raised: EpochRaised, find_cause: RaiseFinder) -> Finding:

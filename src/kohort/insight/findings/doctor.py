@@ -52,12 +52,15 @@ ADVICE: Final[dict[str, str]] = {
     "storm": "list the repeating causes: kohort group why",
     "missed-poll": "it did not poll in time and did not rejoin: check that process, it may hang",
     "refused": "give every member a common entry in partition.assignment.strategy; see kohort group fenced",
+    "duplicate": "give every process its own group.instance.id; kohort group fenced shows both processes",
     "full": "raise group.max.size, or run fewer members",
     "idle": "no action needed: members in excess of the partitions are standby members",
     "lag-unknown": "grant DESCRIBE on the topic and the group, or retry",
 }
 SEVERITY_OF: Final[dict[str, Severity]] = {
-    **dict.fromkeys(("no-consumer", "no-owner", "stalled", "records-lost", "beyond-the-end", "refused"), "error"),
+    **dict.fromkeys(
+        ("no-consumer", "no-owner", "stalled", "records-lost", "beyond-the-end", "refused", "duplicate"), "error"
+    ),
     **dict.fromkeys(("commits-alone", "topic-deleted", "idle", "lag-unknown"), "info"),
 }
 """Severity of each ``doctor`` rule in this dict; every other rule is a warning."""
@@ -65,7 +68,8 @@ SEVERITY_OF: Final[dict[str, Severity]] = {
 
 def examine(found: GroupFinding, rebalances: Sequence[RebalanceFinding] | None = None) -> list[DoctorFinding]:
     findings = [one for rule in (_by_status, _of_logs, _of_members, _of_group) for one in rule(found)]
-    findings += [*_missed_polls(found, rebalances or ()), *_refused(found, rebalances or ())]
+    for rule_of_journal in (_missed_polls, _refused, _duplicates):
+        findings += rule_of_journal(found, rebalances or ())
     return sorted(findings, key=lambda one: SEVERITIES.index(one.severity))
 
 
@@ -88,6 +92,15 @@ def _by_status(found: GroupFinding) -> Iterator[DoctorFinding]:
         yield _finding(found, rule, sentence, partitions, member=worst.owner)
 
 
+WARNED: Final = {
+    "open_transaction": "open-transaction",
+    "never_committed": "never-committed",
+    "skew": "skew",
+    "beyond_the_end": "beyond-the-end",
+}
+"""Rule of a partition with the status WARN. Key: blame of its lag."""
+
+
 def _rule_of(one: PartitionFinding) -> str:
     if one.status is None:
         return "commits-alone"
@@ -96,14 +109,12 @@ def _rule_of(one: PartitionFinding) -> str:
     if one.status == "STALL" and one.blame == "no_members":
         return "no-commits"
     if one.status == "WARN":
-        return {"open_transaction": "open-transaction", "never_committed": "never-committed", "skew": "skew"}.get(
-            one.blame, "slow"
-        )
+        return WARNED.get(one.blame, "slow")
     return {"STALL": "stalled", "REWIND": "rewound"}.get(one.status or "", "slow")
 
 
 def _of_logs(found: GroupFinding) -> Iterator[DoctorFinding]:
-    lost = [one for one in found.partitions if one.lost and one.lag]
+    lost = [one for one in found.partitions if one.lost]
     if lost:
         total = sum(one.lost for one in lost)
         yield _finding(found, "records-lost", f"{count(total, 'record')} of {_names(lost)} deleted unread", lost)
@@ -118,14 +129,6 @@ def _of_logs(found: GroupFinding) -> Iterator[DoctorFinding]:
             f"and the next record is only {count(near[0].lead or 0, 'record')} from the start of the log"
         )
         yield _finding(found, "retention-near", sentence, near)
-    beyond = [
-        one
-        for one in found.partitions
-        if one.committed is not None and one.log_end is not None and one.committed > one.log_end
-    ]
-    if beyond:
-        sentence = f"the offset of {_names(beyond)} is after the end of the log"
-        yield _finding(found, "beyond-the-end", sentence, beyond)
     gone = [one for one in found.partitions if one.unknown is not None and "does not exist" in one.unknown]
     if gone:
         rule = "topic-missing" if any(one.owner is not None for one in gone) else "topic-deleted"
@@ -190,6 +193,18 @@ def _refused(found: GroupFinding, rebalances: Sequence[RebalanceFinding]) -> Ite
             f"{rebalance.sentence.removesuffix('.')}, {seconds(max(found.at_ms - rebalance.opened_at_ms, 0))} ago"
         )
         yield _of_rebalance(found, REFUSALS[cause], sentence, rebalance)
+
+
+def _duplicates(found: GroupFinding, rebalances: Sequence[RebalanceFinding]) -> Iterator[DoctorFinding]:
+    recent = [r for r in rebalances if r.cause == "STATIC_DUPLICATE" and r.opened_at_ms >= found.at_ms - HOUR_MS]
+    latest: dict[str | None, list[RebalanceFinding]] = {}
+    for rebalance in sorted(recent, key=lambda r: r.opened_at_ms):
+        latest.setdefault(None if rebalance.trigger is None else rebalance.trigger.instance_id, []).append(rebalance)
+    for of_instance in latest.values():
+        last = of_instance[-1]
+        ago = seconds(max(found.at_ms - last.opened_at_ms, 0))
+        times = f", {len(of_instance)} times in the last hour" if len(of_instance) > 1 else ""
+        yield _of_rebalance(found, "duplicate", f"{last.sentence.removesuffix('.')}, {ago} ago{times}", last)
 
 
 def _of_rebalance(found: GroupFinding, rule: str, sentence: str, rebalance: RebalanceFinding) -> DoctorFinding:

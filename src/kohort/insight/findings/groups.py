@@ -193,6 +193,9 @@ def sentence_of(lag: GroupLag, verdict: HealthVerdict) -> str:
         waited = "" if not total.records or total.time_ms is None else f" ({waited_text(total)})"
         least = "at least " if total.unknown and total.records else ""
         parts.append(f"{least}{count(total.records, 'record')} behind{waited}")
+    lost = sum(one.lost for one in mine)
+    if lost:
+        parts.append(f"{count(lost, 'record')} deleted unread")
     if verdict.word in (None, "OK"):
         return f"{', '.join(parts)}: {verdict.clause}."
     return f"{', '.join(parts)}. {verdict.word}: {verdict.clause}."
