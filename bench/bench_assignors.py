@@ -54,14 +54,14 @@ def plainly() -> Mapping[str, Assign]:
 def stages(module: Any, topics: SubscribedTopics, members: Group) -> dict[str, Group]:
     """Return the group at its first assignment, after it, and with one more member."""
     before = module.assign(topics, members)
-    told = [
+    rejoining = [
         MemberSubscription(
             m.member_id, m.topics, owned=tuple(before[m.member_id]), generation=1,
             user_data=module.user_data(before[m.member_id], 1),
         )
         for m in members
     ]  # fmt: skip
-    return {"fresh": members, "rejoin": told, "joins": [*told, MemberSubscription("new", members[0].topics)]}
+    return {"fresh": members, "rejoin": rejoining, "joins": [*rejoining, MemberSubscription("new", members[0].topics)]}
 
 
 def sticky_results(shape: tuple[int, int, int], *, mixed: bool = False, rounds: int = ROUNDS) -> dict[str, Any]:
@@ -91,14 +91,14 @@ def server_results(size: int, partitions: int, topics: int) -> dict[str, Any]:
     rng = random.Random(1)
     ids = [base64.urlsafe_b64encode(rng.randbytes(16)).decode().rstrip("=") for _ in range(size + 1)]
     counts = {rng.randbytes(16): partitions // topics for _ in range(topics)}
-    wanted = frozenset(counts)
+    targets = frozenset(counts)
     results: dict[str, Any] = {}
     for name, assignor in SERVER_ASSIGNORS.items():
-        members = {member: MemberSpec(wanted) for member in ids[:-1]}
+        members = {member: MemberSpec(targets) for member in ids[:-1]}
         fresh, before = timed(ROUNDS, lambda a=assignor, m=members: a.assign(m, counts))
-        members = {member: MemberSpec(wanted, before[member]) for member in ids[:-1]}
+        members = {member: MemberSpec(targets, before[member]) for member in ids[:-1]}
         again, _ = timed(ROUNDS, lambda a=assignor, m=members: a.assign(m, counts))
-        members[ids[-1]] = MemberSpec(wanted)
+        members[ids[-1]] = MemberSpec(targets)
         joins, after = timed(ROUNDS, lambda a=assignor, m=members: a.assign(m, counts))
         moved = sum(len(p - after[m].get(t, frozenset())) for m in before for t, p in before[m].items())
         results[name] = {

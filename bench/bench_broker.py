@@ -49,13 +49,13 @@ class Client:
         """Read one answer and return its size."""
         head = self.socket.recv(4, socket.MSG_WAITALL)
         (size,) = struct.unpack(">i", head)
-        left = size
+        remaining = size
         view = memoryview(self.buffer)
-        while left:
-            got = self.socket.recv_into(view, min(left, len(self.buffer)))
+        while remaining:
+            got = self.socket.recv_into(view, min(remaining, len(self.buffer)))
             if not got:
                 raise EOFError("the broker closed the connection")
-            left -= got
+            remaining -= got
         return int(size)
 
     def repeat(self, request: bytes, seconds: float) -> tuple[int, int, float]:
@@ -117,10 +117,10 @@ def raw(bootstrap: str, args: argparse.Namespace) -> dict[str, Any]:
         "records_per_s": round(requests * args.batch_records / took),
         "mb_per_s": round(requests * len(batch) / took / 1e6, 1),
     }
-    asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     fetch = client.request(
         FetchRequest(
-            max_bytes=1 << 22, session_epoch=-1, min_bytes=1, topics=[FetchTopic(topic="bench", partitions=[asked])]
+            max_bytes=1 << 22, session_epoch=-1, min_bytes=1, topics=[FetchTopic(topic="bench", partitions=[partition])]
         ),
         12,
     )

@@ -49,9 +49,9 @@ def fetched(table: pa.Table, codec: Codec) -> bytes:
 
 
 def plain(data: bytes) -> int:
-    wanted, out = OffsetRange("bench", 0, 0), []
-    for section in sections(data, wanted):
-        read_section(section, wanted, out)
+    offset_range, out = OffsetRange("bench", 0, 0), []
+    for section in sections(data, offset_range):
+        read_section(section, offset_range, out)
     return len(out)
 
 

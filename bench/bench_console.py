@@ -37,7 +37,7 @@ from kohort.verbs.describing import row_of
 from support.wide_groups import wide_snapshot
 
 LOOKS = 6
-NEWS = 5
+UPDATES = 5
 VIEWS = ("overview", "timeline", "members", "partitions", "causes", "what-if", "offsets")
 FIRST_GROUPS = 500
 SORT = "document.querySelector('main button.sort').click()"
@@ -90,17 +90,17 @@ def pages(console: CannedConsole, members: int, partitions: int) -> Iterator[dic
                 page.get_by_role("heading", level=1).wait_for()
                 page.wait_for_timeout(1000)
                 work = Work(page)
-                for look in range(1, NEWS + 1):
-                    told = {**gone_on(status, look), "sentence": f"It was looked at {look} times."}
-                    console.push("group", {"status": told})
-                    page.get_by_text(told["sentence"]).wait_for()
-                told = {"view": view, "news_ms": round(work.ms() / NEWS, 1), "nodes": page.locator("*").count()}
+                for look in range(1, UPDATES + 1):
+                    figures = {**gone_on(status, look), "sentence": f"It was looked at {look} times."}
+                    console.push("group", {"status": figures})
+                    page.get_by_text(figures["sentence"]).wait_for()
+                figures = {"view": view, "news_ms": round(work.ms() / UPDATES, 1), "nodes": page.locator("*").count()}
                 if page.locator("main button.sort").count():
                     work = Work(page)
                     page.evaluate(SORT)
                     page.wait_for_timeout(200)
-                    told["sort_ms"] = work.ms()
-                yield told
+                    figures["sort_ms"] = work.ms()
+                yield figures
         browser.close()
 
 
@@ -127,17 +127,17 @@ def main() -> int:
     parser.add_argument("--partitions", type=int, default=1000)
     parser.add_argument("--page", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args()
-    rows = [server(asked.groups, asked.members, asked.partitions)]
-    if not asked.json:
+    options = parser.parse_args()
+    rows = [server(options.groups, options.members, options.partitions)]
+    if not options.json:
         print(rows[0], flush=True)
-    if asked.page:
+    if options.page:
         with canned_console() as console:
-            for row in pages(console, asked.members, asked.partitions):
+            for row in pages(console, options.members, options.partitions):
                 rows.append({**row, "load": round(os.getloadavg()[0], 1)})
-                if not asked.json:
+                if not options.json:
                     print(rows[-1], flush=True)
-    if asked.json:
+    if options.json:
         print(json.dumps(rows, indent=1))
     return 0
 

@@ -179,7 +179,7 @@ def measure(
     reader: Reader, address: str, total: int, most_s: float, *, warm_up: int, broker_pid: int
 ) -> dict[str, float]:
     """Measure the records per second from the end of the warm-up to the last record."""
-    seen = 0
+    records = 0
     broker = cpu_of(broker_pid)
     started = first = last = time.perf_counter()
     source = reader(address)
@@ -187,19 +187,19 @@ def measure(
     base = 0
     for count in source:
         now = time.perf_counter()
-        seen += count
-        if count and not base and seen > warm_up:
-            first, base, cpu, broker = now, seen, time.process_time(), cpu_of(broker_pid)
+        records += count
+        if count and not base and records > warm_up:
+            first, base, cpu, broker = now, records, time.process_time(), cpu_of(broker_pid)
         if count:
             last = now
-        if seen >= total or now - started > GIVE_UP_S or (base and now - first > most_s):
+        if records >= total or now - started > GIVE_UP_S or (base and now - first > most_s):
             break
     cpu, broker = time.process_time() - cpu, cpu_of(broker_pid) - broker
     source.close()  # type: ignore[attr-defined]  # a generator
     took = max(last - first, 1e-9)
-    counted = seen - base if base else 0
+    counted = records - base if base else 0
     return {
-        "records": seen,
+        "records": records,
         "seconds": round(took, 3),
         "records_per_s": round(counted / took),
         "cpu_seconds": round(cpu, 3),
@@ -232,24 +232,29 @@ def main() -> None:
     parser.add_argument("--only", action="append", choices=[*READERS, "loopback"])
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--send", metavar="PORT:BYTES", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.send:
-        send(*map(int, given.send.split(":")))
+    arguments = parser.parse_args()
+    if arguments.send:
+        send(*map(int, arguments.send.split(":")))
         return
-    total = given.records // PER_BATCH * PER_BATCH
+    total = arguments.records // PER_BATCH * PER_BATCH
     results: dict[str, dict[str, float]] = {}
     with served_broker() as broker:
-        batch_bytes = fill(broker.address, total, given.bytes, given.partitions)
+        batch_bytes = fill(broker.address, total, arguments.bytes, arguments.partitions)
         readers = {**READERS, "loopback": loopback(batch_bytes, total // PER_BATCH)}
-        for name in given.only or readers:
+        for name in arguments.only or readers:
             found = results[name] = measure(
-                readers[name], broker.address, total, given.seconds, warm_up=given.warm_up, broker_pid=broker.pid
+                readers[name],
+                broker.address,
+                total,
+                arguments.seconds,
+                warm_up=arguments.warm_up,
+                broker_pid=broker.pid,
             )
-            if not given.json:
+            if not arguments.json:
                 rate, by_cpu = found["records_per_s"] / 1e6, found["records_per_cpu_s"] / 1e6
                 print(f"{name:26} {rate:7.2f} M records/s {by_cpu:7.2f} M per second of its own CPU  {found}")
-    if given.json:
-        facts = {"records": total, "bytes": given.bytes, "partitions": given.partitions}
+    if arguments.json:
+        facts = {"records": total, "bytes": arguments.bytes, "partitions": arguments.partitions}
         print(json.dumps({**facts, "python": platform.python_version(), "results": results}))
 
 

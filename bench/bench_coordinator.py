@@ -131,7 +131,7 @@ def form_group(bench: Bench, members: int) -> tuple[dict[str, list[float]], list
     times["close_round"] = [time.process_time() - began]
 
     generation, leader = bench.answers["join", 0].generation_id, bench.answers["join", 0].leader
-    given = [
+    assignments = [
         SyncGroupRequestAssignment(member_id=m, assignment=build_assignment(Assignment([("t", i)])))  # type: ignore[list-item]  # a pair will do
         for i, m in enumerate(ids)
     ]
@@ -143,7 +143,7 @@ def form_group(bench: Bench, members: int) -> tuple[dict[str, list[float]], list
             member_id=ids[-1 - i],
             protocol_type="consumer",
             protocol_name="range",
-            assignments=given if ids[-1 - i] == leader else [],
+            assignments=assignments if ids[-1 - i] == leader else [],
         )
         bench.ask(request, 5, ("sync", ids[-1 - i]))
 
@@ -162,9 +162,9 @@ def form_groups(bench: Bench, groups: int) -> list[GroupRequest]:
         bench.tick(3000)
     beats = []
     for g in range(groups):
-        told = [bench.answers[g, i] for i in names]
-        for i in sorted(names, key=lambda i: told[i].leader == told[i].member_id):
-            member = {"group_id": f"g{g}", "generation_id": told[i].generation_id, "member_id": told[i].member_id}
+        answers = [bench.answers[g, i] for i in names]
+        for i in sorted(names, key=lambda i: answers[i].leader == answers[i].member_id):
+            member = {"group_id": f"g{g}", "generation_id": answers[i].generation_id, "member_id": answers[i].member_id}
             bench.ask(SyncGroupRequest(**member), 3, ("sync", g, i))
             beats.append(GroupRequest(HeartbeatRequest(**member), 4, "bench", "/127.0.0.1", None, 1))
         assert all(bench.answers["sync", g, i].error_code == 0 for i in names)
@@ -178,14 +178,14 @@ def heartbeats_through_a_broker(groups: int) -> Callable[[int], None]:
     bench = Bench(3, broker.state.coordinator)
     beats = form_groups(bench, groups)
     bench.coordinator.take_journal()
-    given = []
+    inputs = []
     for number, beat in enumerate(beats):
         broker.handle(Connected(number, "127.0.0.1"), bench.now_ms)
         header = RequestHeader(HeartbeatRequest.API_KEY, 4, number, "bench")
-        given.append(Received(number, b"".join(build_request(header, beat.message))))
+        inputs.append(Received(number, b"".join(build_request(header, beat.message))))
 
     def heartbeat(i: int) -> None:
-        (sent,) = broker.handle(given[i % len(given)], bench.now_ms)
+        (sent,) = broker.handle(inputs[i % len(inputs)], bench.now_ms)
         assert isinstance(sent, Send)
 
     return heartbeat

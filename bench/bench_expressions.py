@@ -95,19 +95,19 @@ def measure(topics: int, expressions: int, groups: int, *, narrow: bool) -> dict
         now_ms = max(now_ms, wake_ms)
         longest.of("step", partial(coordinator.tick, now_ms))
         steps += 1
-    asked = [
+    request_topics = [
         OffsetDeleteRequestTopic(name=f"none-{i}", partitions=[OffsetDeleteRequestPartition()]) for i in range(1_000)
     ]
-    send("offset_delete", OffsetDeleteRequest(group_id="g0", topics=asked))
+    send("offset_delete", OffsetDeleteRequest(group_id="g0", topics=request_topics))
     now_ms += 1_000
     send("target", heartbeat("g0", "member-00000", None))
-    held = sum(size for size, _ in sizes_of(coordinator.groups_in_partition_of("g0")))  # type: ignore[arg-type]
+    size_bytes = sum(size for size, _ in sizes_of(coordinator.groups_in_partition_of("g0")))  # type: ignore[arg-type]
     figures = {f"{kind}_ms": round(ms, 1) for kind, ms in longest.ms.items()}
     return figures | {
         "steps": steps,
         "steps_s": round(longest.all_s["step"], 1),
         "search_took_ms": now_ms - START_MS - 1_000,
-        "held_mb": round(held / 1e6, 1),
+        "held_mb": round(size_bytes / 1e6, 1),
     }
 
 

@@ -91,9 +91,9 @@ def measure(library: str, address: str, pid: int, group: str, rate: float, secon
     command = [sys.executable, __file__, "--produce", library, address, "--rate", str(rate)]
     sender = subprocess.Popen([*command, "--seconds", str(seconds + WARM_UP_S)])
     took: list[float] = []
-    wanted = int(rate * (seconds + WARM_UP_S))
+    record_count = int(rate * (seconds + WARM_UP_S))
     broker, own = cpu_of(pid), time.process_time()
-    while len(took) < wanted:
+    while len(took) < record_count:
         got = next(values)
         now = time.perf_counter_ns()
         took += [(now - int(value[:20])) / 1e6 for value in got]
@@ -119,25 +119,25 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--produce", nargs=2, metavar=("LIBRARY", "ADDRESS"), help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true")
-    given = parser.parse_args()
-    if given.produce:
-        library, address = given.produce
-        produce(library, address, given.rate, given.seconds)
+    arguments = parser.parse_args()
+    if arguments.produce:
+        library, address = arguments.produce
+        produce(library, address, arguments.rate, arguments.seconds)
         return
     rounds: dict[str, list[dict[str, float]]] = {name: [] for name in READERS}
     groups = count()
     with served_broker() as broker:
         with kohort.Admin(bootstrap_servers=broker.address) as admin:
             admin.create_topics({TOPIC: 1})
-        for _ in range(given.rounds):
+        for _ in range(arguments.rounds):
             for name, found in rounds.items():
                 group = f"latency-{next(groups)}"
-                found.append(measure(name, broker.address, broker.pid, group, given.rate, given.seconds))
-                if not given.json:
+                found.append(measure(name, broker.address, broker.pid, group, arguments.rate, arguments.seconds))
+                if not arguments.json:
                     print(f"{name:16} {found[-1]}", flush=True)
     best = {name: min(found, key=lambda one: one["median_ms"]) for name, found in rounds.items()}
-    if given.json:
-        print(json.dumps({"rate": given.rate, "rounds": rounds, "best": best}))
+    if arguments.json:
+        print(json.dumps({"rate": arguments.rate, "rounds": rounds, "best": best}))
         return
     for what in ("median_ms", "p99_ms"):
         ours, theirs = best["kohort"][what], best["confluent-kafka"][what]

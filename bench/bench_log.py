@@ -120,11 +120,11 @@ def main() -> int:
     parser.add_argument("--data", help="folder to make the logs in (default: the system's temporary folder)")
     parser.add_argument("--memory", action="store_true", help="memory instead of files")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
-    given = parser.parse_args()
-    with storage_of(given.data, memory=given.memory) as storage:
-        results = measure(storage, given.mb * 1_000_000)
-    results |= {"mb": given.mb, "storage": "memory" if given.memory else "files", "cpus": os.cpu_count()}
-    if given.json:
+    arguments = parser.parse_args()
+    with storage_of(arguments.data, memory=arguments.memory) as storage:
+        results = measure(storage, arguments.mb * 1_000_000)
+    results |= {"mb": arguments.mb, "storage": "memory" if arguments.memory else "files", "cpus": os.cpu_count()}
+    if arguments.json:
         print(json.dumps(results))
     else:
         for name, figures in results.items():

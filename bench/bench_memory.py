@@ -71,21 +71,21 @@ READERS: dict[str, Callable[[str], Iterator[int]]] = {
 
 def read(name: str, address: str, total: int, slow_s: float) -> dict[str, float]:
     """Read the whole topic, or for ``slow_s`` seconds with a pause after each poll."""
-    began, seen, sizes = time.perf_counter(), 0, []
+    began, records, sizes = time.perf_counter(), 0, []
     source = READERS[name](address)
     for count in source:
-        seen += count
+        records += count
         if count:
             sizes.append(resident_mb())
         took = time.perf_counter() - began
-        if seen >= total or (slow_s and took > slow_s):
+        if records >= total or (slow_s and took > slow_s):
             break
         if slow_s:
             time.sleep(SLOW_POLL_S)
     source.close()  # type: ignore[attr-defined]  # a generator
     third = len(sizes) // 3
     return {
-        "records": seen,
+        "records": records,
         "seconds": round(took, 1),
         "highest_mb": round(max(sizes)),
         "flat_mb": round(max(sizes[-third:]) - max(sizes[third:-third]), 1) if third else 0.0,
@@ -110,25 +110,25 @@ def main() -> None:
     parser.add_argument("--slow-s", type=float, default=15.0, help="duration of the slow readers in seconds")
     parser.add_argument("--read", nargs=2, metavar=("READER", "ADDRESS"), help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true")
-    given = parser.parse_args()
-    total = given.megabytes * 1_000_000 // given.bytes // PER_BATCH * PER_BATCH
-    if given.read:
-        reader, address = given.read
-        print(json.dumps(read(reader, address, total, given.slow_s)))
+    arguments = parser.parse_args()
+    total = arguments.megabytes * 1_000_000 // arguments.bytes // PER_BATCH * PER_BATCH
+    if arguments.read:
+        reader, address = arguments.read
+        print(json.dumps(read(reader, address, total, arguments.slow_s)))
         return
     results: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as folder, served_broker(Path(folder)) as broker:
-        fill(broker.address, total, given.bytes)
+        fill(broker.address, total, arguments.bytes)
         for name in READERS:
-            for slow_s in (0.0, given.slow_s):
+            for slow_s in (0.0, arguments.slow_s):
                 command = [sys.executable, __file__, "--read", name, broker.address, "--slow-s", str(slow_s)]
-                command += ["--megabytes", str(given.megabytes), "--bytes", str(given.bytes)]
+                command += ["--megabytes", str(arguments.megabytes), "--bytes", str(arguments.bytes)]
                 what = f"{name}{', slowly' if slow_s else ''}"
                 results[what] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-                if not given.json:
+                if not arguments.json:
                     print(f"{what:34} {results[what]}", flush=True)
         results["broker"] = {"resident_mb": round(resident_mb(broker.pid))}
-    print(json.dumps(results) if given.json else f"the broker: {results['broker']['resident_mb']} MB")
+    print(json.dumps(results) if arguments.json else f"the broker: {results['broker']['resident_mb']} MB")
 
 
 if __name__ == "__main__":

@@ -76,14 +76,14 @@ class Machine:
 
     def us(self, message: Message, version: int, seconds: float) -> float:
         """Return the microseconds per request: the minimum of the laps."""
-        given, handle = Received(1, self.frame(message, version)), self.broker.handle
+        received, handle = Received(1, self.frame(message, version)), self.broker.handle
         best = float("inf")
         until = time.perf_counter() + seconds
         while time.perf_counter() < until:
             self.now_ms += 1
             started = time.process_time_ns()
             for _ in range(LAP):
-                handle(given, self.now_ms)
+                handle(received, self.now_ms)
             best = min(best, (time.process_time_ns() - started) / LAP / 1000)
         return round(best, 2)
 

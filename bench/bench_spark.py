@@ -91,18 +91,18 @@ def fixed_costs(spark: Any, address: str) -> dict[str, dict[str, float]]:
 def main() -> None:
     parser = arguments(__doc__, records=1_000_000, bytes=200, partitions=2, per_batch=200_000)
     parser.add_argument("--only", choices=["rows", "ticks"])
-    given = parser.parse_args()
+    options = parser.parse_args()
     results: dict[str, Any] = {}
     with served_broker() as broker:
-        fill(broker.address, given.records, given.bytes, given.partitions)
-        spark, forms = bench_session(given.connector)
-        if given.only != "ticks":
-            results |= in_turn(rates(spark, forms, broker.address, given.per_batch), ROUNDS)
-        if given.only != "rows":
+        fill(broker.address, options.records, options.bytes, options.partitions)
+        spark, forms = bench_session(options.connector)
+        if options.only != "ticks":
+            results |= in_turn(rates(spark, forms, broker.address, options.per_batch), ROUNDS)
+        if options.only != "rows":
             for name, cost in fixed_costs(spark, broker.address).items():
                 results[f"micro-batch of 100 rows: {name}"] = cost
         spark.stop()
-    report(results, given)
+    report(results, options)
 
 
 if __name__ == "__main__":

@@ -86,12 +86,12 @@ def latency(spark: Any, form: str, address: str, rate: int, seconds: float) -> d
 
 
 def main() -> None:
-    given = arguments(__doc__, rate=2_000, seconds=30).parse_args()
+    options = arguments(__doc__, rate=2_000, seconds=30).parse_args()
     with served_broker() as broker:
-        spark, forms = bench_session(given.connector)
-        found = {form: latency(spark, form, broker.address, given.rate, given.seconds) for form in forms}
+        spark, forms = bench_session(options.connector)
+        found = {form: latency(spark, form, broker.address, options.rate, options.seconds) for form in forms}
         spark.stop()
-    report({f"{form} to {form}, {given.rate} records/s": took for form, took in found.items()}, given)
+    report({f"{form} to {form}, {options.rate} records/s": took for form, took in found.items()}, options)
 
 
 if __name__ == "__main__":

@@ -83,10 +83,10 @@ def read(frame: Any, batches: int | None) -> dict[str, float]:
 
 
 def main() -> None:
-    given = arguments(__doc__, gigabytes=10, bytes=1000, partitions=2).parse_args()
-    records = given.gigabytes * 10**9 // given.bytes
+    options = arguments(__doc__, gigabytes=10, bytes=1000, partitions=2).parse_args()
+    records = options.gigabytes * 10**9 // options.bytes
     with tempfile.TemporaryDirectory() as data, served_broker(Path(data)) as broker:
-        fill(broker.address, records, given.bytes, given.partitions)
+        fill(broker.address, records, options.bytes, options.partitions)
         spark, _ = bench_session("")
         few = read(stream(spark, "kohort", broker.address, 1000).load(), 2)
         limited = stream(spark, "kohort", broker.address, NO_LIMIT, maxBytesPerTrigger=str(64 * 2**20)).load()
@@ -95,7 +95,7 @@ def main() -> None:
         spark.stop()
     for found in results.values():
         found["above MB"] = found["MB"] - few["MB"]
-    report({f"backlog of {given.gigabytes} GB, {name}": found for name, found in results.items()}, given)
+    report({f"backlog of {options.gigabytes} GB, {name}": found for name, found in results.items()}, options)
 
 
 if __name__ == "__main__":

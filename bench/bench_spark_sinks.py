@@ -57,22 +57,22 @@ def into_topics(spark: Any, forms: list[str], address: str, records: int, size: 
 def main() -> None:
     parser = arguments(__doc__, records=1_000_000, bytes=200, partitions=2, per_batch=200_000)
     parser.add_argument("--only", choices=["parquet", "topics"])
-    given = parser.parse_args()
+    options = parser.parse_args()
     results: dict[str, Any] = {}
     with served_broker() as broker:
-        fill(broker.address, given.records, given.bytes, given.partitions)
-        spark, forms = bench_session(given.connector)
-        if given.only != "topics":
+        fill(broker.address, options.records, options.bytes, options.partitions)
+        spark, forms = bench_session(options.connector)
+        if options.only != "topics":
             runs = {
-                f"{form} into Parquet": partial(into_parquet, spark, form, broker.address, given.per_batch)
+                f"{form} into Parquet": partial(into_parquet, spark, form, broker.address, options.per_batch)
                 for form in forms
             }
             results |= in_turn(runs, ROUNDS)
-        if given.only != "parquet":
-            found = into_topics(spark, forms, broker.address, given.records // 2, given.bytes)
+        if options.only != "parquet":
+            found = into_topics(spark, forms, broker.address, options.records // 2, options.bytes)
             results |= {f"rows into {form}": took for form, took in found.items()}
         spark.stop()
-    report(results, given)
+    report(results, options)
 
 
 if __name__ == "__main__":

@@ -75,19 +75,19 @@ def _small_records(size: int) -> bytes:
 
 def _produce(name: str, batch: bytes) -> Request:
     data = [produce.PartitionProduceData(index=0, records=batch)]
-    asked = [produce.TopicProduceData(name=name, partition_data=data)]
-    return produce.ProduceRequest(acks=-1, timeout_ms=1000, topic_data=asked), 9
+    topic_data = [produce.TopicProduceData(name=name, partition_data=data)]
+    return produce.ProduceRequest(acks=-1, timeout_ms=1000, topic_data=topic_data), 9
 
 
 def _produce_wide(loaded: LoadedBroker, n: int) -> Request:
     batch = build_batch([NewRecord(None, b"v")])
-    asked = [
+    topic_data = [
         produce.TopicProduceData(
             name=name, partition_data=[produce.PartitionProduceData(index=i, records=batch) for i in indexes]
         )
         for name, indexes in spread(n - 100)
     ]
-    return produce.ProduceRequest(acks=-1, timeout_ms=1000, topic_data=asked), 9
+    return produce.ProduceRequest(acks=-1, timeout_ms=1000, topic_data=topic_data), 9
 
 
 def _fetch(loaded: LoadedBroker, n: int, **options: int) -> Request:
@@ -105,13 +105,15 @@ def _partitions(topic: Any, partition: Any, n: int, inner: str = "partitions", *
 
 
 def _commit(loaded: LoadedBroker, n: int) -> Request:
-    asked = _partitions(offsets.OffsetCommitRequestTopic, offsets.OffsetCommitRequestPartition, min(n, 200_000))
-    return offsets.OffsetCommitRequest(group_id="g", topics=asked), 8
+    request_topics = _partitions(
+        offsets.OffsetCommitRequestTopic, offsets.OffsetCommitRequestPartition, min(n, 200_000)
+    )
+    return offsets.OffsetCommitRequest(group_id="g", topics=request_topics), 8
 
 
 def _offset_fetch(loaded: LoadedBroker, n: int) -> Request:
-    asked = [offsets.OffsetFetchRequestTopics(name=name, partition_indexes=ids) for name, ids in spread(n)]
-    return offsets.OffsetFetchRequest(groups=[offsets.OffsetFetchRequestGroup(group_id="g", topics=asked)]), 8
+    request_topics = [offsets.OffsetFetchRequestTopics(name=name, partition_indexes=ids) for name, ids in spread(n)]
+    return offsets.OffsetFetchRequest(groups=[offsets.OffsetFetchRequestGroup(group_id="g", topics=request_topics)]), 8
 
 
 def _join(loaded: LoadedBroker, n: int) -> Request:
@@ -147,8 +149,8 @@ def _leave(loaded: LoadedBroker, n: int) -> Request:
 
 
 def _new_topics(loaded: LoadedBroker, n: int) -> Request:
-    asked = [topics.CreatableTopic(name=f"n{i}", num_partitions=1, replication_factor=1) for i in range(5_000)]
-    return topics.CreateTopicsRequest(topics=asked, timeout_ms=1000), 7
+    new_topics = [topics.CreatableTopic(name=f"n{i}", num_partitions=1, replication_factor=1) for i in range(5_000)]
+    return topics.CreateTopicsRequest(topics=new_topics, timeout_ms=1000), 7
 
 
 def cases() -> list[Case]:

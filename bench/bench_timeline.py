@@ -33,7 +33,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--json", action="store_true")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     program = os.environ.get("CHROMIUM") or shutil.which("chromium")
     rows = []
     with canned_console() as console, sync_playwright() as playwright:
@@ -42,13 +42,13 @@ def main() -> int:
         for members, partitions, generations in GROUPS:
             page = browser.new_page(viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
             page.goto(console.address + set_large(console, members, partitions, generations))
-            found = pan(page, round(asked.seconds * 1000))
+            found = pan(page, round(options.seconds * 1000))
             rows.append({"members": members, "partitions": partitions, "generations": generations, **found._asdict()})
             page.close()
-            if not asked.json:
+            if not options.json:
                 print(rows[-1], flush=True)
         browser.close()
-    if asked.json:
+    if options.json:
         print(json.dumps(rows, indent=1))
     return 0
 

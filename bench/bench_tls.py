@@ -171,7 +171,7 @@ def measure(broker: TestedBroker, ways: Iterable[str], megabytes: int, size: int
                 admin.delete_topics(list(topics.values()))
 
 
-def told(rows: list[Row]) -> Iterator[str]:
+def medians_text(rows: list[Row]) -> Iterator[str]:
     """Yield the medians of each client by listener and verb, and the median of kohort's ratios."""
     for way, verb in dict.fromkeys((row.way, row.verb) for row in rows):
         those = [row for row in rows if (row.way, row.verb) == (way, verb)]
@@ -210,7 +210,7 @@ def main() -> None:
     if args.json:
         print(json.dumps({"settings": vars(args), "results": [asdict(row) for row in rows]}, indent=2))
         return
-    print("\n".join(told(rows)))
+    print("\n".join(medians_text(rows)))
 
 
 if __name__ == "__main__":

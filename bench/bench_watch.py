@@ -90,12 +90,12 @@ def watch(address: str, path: Path) -> None:
     with kohort.Admin(bootstrap_servers=address) as admin, kohort.Consumer(options) as consumer:
         watching = watcher.GroupWatcher(consumer, admin, WatchStore(path))
         watching.open()
-        told = False
+        is_printed = False
         while True:
             watching.step(500)
-            if watching.is_caught_up and not told:
+            if watching.is_caught_up and not is_printed:
                 print(json.dumps({"records": watching.records, "sizes": watching.groups.sizes}), flush=True)
-                told = True
+                is_printed = True
 
 
 def measure(options: argparse.Namespace) -> dict[str, float]:

@@ -24,10 +24,10 @@ HERE = Path(__file__).parent
 POM = HERE.parent / "tests" / "interop" / "clients" / "spark-connector" / "pom.xml"
 
 
-def connector_jars(given: str) -> list[str]:
+def connector_jars(jars: str) -> list[str]:
     """Return the jars of the stock connector: from a folder, or by Maven in the version of the interop tests."""
-    folder = Path(given)
-    if given == "mvn":
+    folder = Path(jars)
+    if jars == "mvn":
         folder = Path(tempfile.mkdtemp(prefix="kohort-connector-"))
         goal = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
         subprocess.run([*goal, f"-DoutputDirectory={folder}", "-DincludeScope=runtime"], check=True, timeout=900)
@@ -75,8 +75,8 @@ def fill(address: str, records: int, size: int, partitions: int) -> None:
 
 def stream(spark: Any, form: str, address: str, per_batch: int, **options: str) -> Any:
     """Return a stream reader of the topic from its start."""
-    given = {"kafka.bootstrap.servers": address, "subscribe": TOPIC, "startingOffsets": "earliest", **options}
-    return spark.readStream.format(form).options(**given, maxOffsetsPerTrigger=str(per_batch))
+    settings = {"kafka.bootstrap.servers": address, "subscribe": TOPIC, "startingOffsets": "earliest", **options}
+    return spark.readStream.format(form).options(**settings, maxOffsetsPerTrigger=str(per_batch))
 
 
 def drain(writer: Any) -> list[tuple[float, int]]:
@@ -105,10 +105,10 @@ def in_turn(runs: Mapping[str, Callable[[], list[tuple[float, int]]]], rounds: i
     return medians
 
 
-def report(results: dict[str, Any], given: argparse.Namespace) -> None:
+def report(results: dict[str, Any], options: argparse.Namespace) -> None:
     """Print the results as lines, or as JSON with the arguments."""
-    if given.json:
-        print(json.dumps({**vars(given), "results": results}))
+    if options.json:
+        print(json.dumps({**vars(options), "results": results}))
         return
     for name, found in results.items():
         print(f"{name:48} {found}")

@@ -291,5 +291,5 @@ class Filler:
             else:
                 fields |= {"subscribed_topic_regex": None, "topic_partitions": []}
         for field, value in fields.items():
-            if any(known.name == field and self._body.version in known.versions for known in type(made).FIELDS):
+            if any(spec.name == field and self._body.version in spec.versions for spec in type(made).FIELDS):
                 setattr(made, field, value)

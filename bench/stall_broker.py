@@ -260,8 +260,8 @@ class LoadedBroker:
 
     def begin_transaction(self) -> None:
         """Start a transaction of all partitions of the wide topic."""
-        asked = producer_ids.InitProducerIdRequest(transactional_id=TRANSACTION, transaction_timeout_ms=900_000)
-        answer, _ = self.ask(asked, 4)
+        request = producer_ids.InitProducerIdRequest(transactional_id=TRANSACTION, transaction_timeout_ms=900_000)
+        answer, _ = self.ask(request, 4)
         self.producer = answer.producer_id, answer.producer_epoch
         wide = transactions.AddPartitionsToTxnTopic(name=WIDE, partitions=list(range(WIDE_PARTITIONS)))
         self.ask(
@@ -277,7 +277,7 @@ class LoadedBroker:
     def join(self, group: str) -> tuple[str, int]:
         """Join a new group; return the leader, which waits for its SyncGroup, and the generation."""
         protocols = [group_classic.JoinGroupRequestProtocol(name="range", metadata=b"")]
-        asked = group_classic.JoinGroupRequest(
+        request = group_classic.JoinGroupRequest(
             group_id=group,
             session_timeout_ms=1_800_000,
             rebalance_timeout_ms=60_000,
@@ -286,7 +286,7 @@ class LoadedBroker:
         )
         if group in self.led:
             self.ask(group_classic.LeaveGroupRequest(group_id=group, member_id=self.led[group]), 2)
-        answer, _ = self.ask(asked, 3)
+        answer, _ = self.ask(request, 3)
         self.led[group] = answer.member_id
         return answer.member_id, answer.generation_id
 
@@ -296,8 +296,8 @@ class LoadedBroker:
             batch = build_batch([NewRecord(None, b"v")], producer_id=1_000_000 + n, producer_epoch=0, base_sequence=0)
             log.append(batch, self.now_ms, from_client=False)
 
-    def create(self, wanted: list[topics.CreatableTopic]) -> None:
-        answer, _ = self.ask(topics.CreateTopicsRequest(topics=wanted, timeout_ms=60_000), 7)
+    def create(self, new_topics: list[topics.CreatableTopic]) -> None:
+        answer, _ = self.ask(topics.CreateTopicsRequest(topics=new_topics, timeout_ms=60_000), 7)
         assert all(t.error_code in (0, 36) for t in answer.topics), answer.topics[0]
 
     def wide_id(self) -> bytes:
@@ -385,11 +385,11 @@ def consumer_group(group: str, members: int, topic_id: bytes) -> Iterator[Record
     yield EpochWritten(group, ConsumerGroupMetadataValue(epoch=2))
     target = ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=2, assignment_timestamp=1)
     for n in range(members):
-        said = ConsumerGroupMemberMetadataValue(
+        metadata = ConsumerGroupMemberMetadataValue(
             client_id="app", client_host="/127.0.0.1", subscribed_topic_names=[WIDE], rebalance_timeout_ms=60_000
         )
         has = {topic_id: dict.fromkeys((2 * n, 2 * n + 1), 2)}
-        yield MemberWritten(group, f"m{n}", said)
+        yield MemberWritten(group, f"m{n}", metadata)
         yield TargetWritten(group, f"m{n}", target_value_of({topic_id: frozenset(has[topic_id])}))
         yield CurrentWritten(group, f"m{n}", value_of(CurrentAssignment(2, 1, ReconciliationState.STABLE, has)))
     yield TargetEpochWritten(group, target)
@@ -408,11 +408,11 @@ def outcome_of(answer: Any) -> str:
     while todo:
         one = todo.pop()
         for spec in one.FIELDS:
-            held = getattr(one, spec.name)
+            value = getattr(one, spec.name)
             if spec.name.endswith("error_code"):
-                codes[held] = codes.get(held, 0) + 1
-            elif spec.kind == "array" and isinstance(spec.of, type) and held:
-                todo += held
+                codes[value] = codes.get(value, 0) + 1
+            elif spec.kind == "array" and isinstance(spec.of, type) and value:
+                todo += value
     return " ".join(f"{code}x{count}" for code, count in sorted(codes.items())) or "answered"
 
 

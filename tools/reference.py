@@ -122,10 +122,10 @@ def clients_page() -> str:
         "Times are whole milliseconds, and their names end in `_ms`. Everything here is imported from `kohort`, and "
         "what is for tests from `kohort.testing`.\n",
     ]
-    told = {name for names in CLIENTS.values() for name in names.split()}
+    listed = {name for names in CLIENTS.values() for name in names.split()}
     for title, names in CLIENTS.items():
         parts.append(f"\n## {title}")
-        for name in names.split() or sorted(_values() - told):
+        for name in names.split() or sorted(_values() - listed):
             parts += _part(getattr(kohort if name in kohort.__all__ else kohort.testing, name))
     parts.append("\n## Errors\n\n| error | when |\n|---|---|")
     parts += [f"| {'&ensp;' * 2 * depth}`{e.__name__}` | {_one_line(e)} |" for e, depth in _tree(KohortError)]
@@ -149,7 +149,7 @@ def _part(thing: Any) -> list[str]:
         return _class_part(thing)
     return [
         f"\n### {thing.__name__}\n",
-        f"**`{thing.__name__}{_signature(thing, bound=False)}`**{_said(thing.__doc__)}",
+        f"**`{thing.__name__}{_signature(thing, bound=False)}`**{_doc_paragraph(thing.__doc__)}",
     ]
 
 
@@ -160,13 +160,13 @@ def _class_part(cls: type) -> list[str]:
         hints = inspect.get_annotations(cls)
         part.append("\n" + "\n".join(f"- `{name}: {_hint(hints[name])}`" for name in fields))
         return part
-    left_out = FILLING if cls.__name__ == "Results" else set()
-    seen: set[str] = set()
+    omitted = FILLING if cls.__name__ == "Results" else set()
+    names: set[str] = set()
     for owner in cls.__mro__:
         for name, member in vars(owner).items():
-            if not owner.__module__.startswith("kohort") or name in seen or name in left_out:
+            if not owner.__module__.startswith("kohort") or name in names or name in omitted:
                 continue
-            seen.add(name)
+            names.add(name)
             part += _member_part(name, member)
     return part
 
@@ -190,14 +190,14 @@ def _member_part(name: str, member: object) -> list[str]:
         return []
     if isinstance(member, property):
         kind = inspect.signature(member.fget).return_annotation if member.fget else ""
-        return [f"\n**`{name}: {kind}`**{_said(member.__doc__)}"]
+        return [f"\n**`{name}: {kind}`**{_doc_paragraph(member.__doc__)}"]
     if not inspect.isfunction(member):
         return []
     prefix = "await " if inspect.iscoroutinefunction(member) else ""
-    return [f"\n**`{prefix}{name}{_signature(member)}`**{_said(member.__doc__)}"]
+    return [f"\n**`{prefix}{name}{_signature(member)}`**{_doc_paragraph(member.__doc__)}"]
 
 
-def _said(doc: str | None) -> str:
+def _doc_paragraph(doc: str | None) -> str:
     return "\n\n" + inspect.cleandoc(doc) if doc else ""
 
 
@@ -256,7 +256,7 @@ def states_page() -> str:
             "## Classic group\n",
             "`coordinator/classic/states.py`. Any state can become Dead, when the group moves to another broker; "
             "the diagram omits these transitions.\n",
-            *state_diagram(group_states.PREVIOUS, left_out=group_states.GroupState.DEAD),
+            *state_diagram(group_states.PREVIOUS, omitted=group_states.GroupState.DEAD),
             "\n## Transaction\n",
             "`coordinator/transactions/states.py`.\n",
             *state_diagram(transaction_states.PREVIOUS),
@@ -268,9 +268,9 @@ def states_page() -> str:
     )
 
 
-def state_diagram(previous: Mapping[Any, Collection[Any]], left_out: Enum | None = None) -> list[str]:
+def state_diagram(previous: Mapping[Any, Collection[Any]], omitted: Enum | None = None) -> list[str]:
     """Return a Mermaid diagram of a table that says from which states each is reached."""
-    states = [state for state in previous if state is not left_out]
+    states = [state for state in previous if state is not omitted]
     ways = [
         f"    {before.value} --> {state.value}" for before in states for state in states if before in previous[state]
     ]

@@ -79,12 +79,12 @@ def levels(names: Iterable[str], arrows: Arrows) -> dict[str, int]:
 def needed(arrows: Arrows) -> list[tuple[str, str]]:
     """Return the arrows that do not follow from other arrows."""
 
-    def reach(start: str, seen: set[str]) -> set[str]:
+    def reach(start: str, reached: set[str]) -> set[str]:
         for other in arrows.get(start, ()):
-            if other not in seen:
-                seen.add(other)
-                reach(other, seen)
-        return seen
+            if other not in reached:
+                reached.add(other)
+                reach(other, reached)
+        return reached
 
     return [
         (a, b) for a, heads in sorted(arrows.items()) for b in sorted(heads)
@@ -235,7 +235,7 @@ def main() -> int:
     """Write the drawing, or check it; return 1 on an error."""
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--check", action="store_true", help="only check the drawing; exit code 1 if out of date")
-    given = options.parse_args()
+    arguments = options.parse_args()
     rows = layers()
     found, between = packages()
     levels(found, between)
@@ -244,7 +244,7 @@ def main() -> int:
         DOCS / "rooms.svg": picture(rows, found, between),
         DOCS / "rooms.md": page(found, between),
     }.items():
-        if not given.check:
+        if not arguments.check:
             path.write_text(text)
         elif not path.exists() or path.read_text() != text:
             wrong.append(f"docs/{path.name} is not what the imports say: run make docs")

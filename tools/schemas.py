@@ -34,8 +34,8 @@ def schemas() -> dict[str, str]:
         name = schema_name(result).removeprefix("kohort/v1/")
         if found.setdefault(name, result) is not result:
             raise ValueError(f"{path}: {found[name].__name__} has the same schema name {name} as another result")
-    for told in CONSOLE_RESULTS:
-        found[schema_name(told).removeprefix("kohort/v1/")] = told
+    for console_result in CONSOLE_RESULTS:
+        found[schema_name(console_result).removeprefix("kohort/v1/")] = console_result
     return {f"{name}.json": json.dumps(schema_of(result), indent=2) + "\n" for name, result in sorted(found.items())}
 
 

@@ -35,31 +35,31 @@ class Refused(Exception):
 
 def packages() -> list[dict[str, Any]]:
     """Return the packages of vendor.json."""
-    wanted: list[dict[str, Any]] = json.loads((CONSOLE / "vendor.json").read_text())["packages"]
-    return wanted
+    listed: list[dict[str, Any]] = json.loads((CONSOLE / "vendor.json").read_text())["packages"]
+    return listed
 
 
 def registry() -> str:
     """Return npm's registry: from the environment, from npm's own settings, or the public one."""
-    said = os.environ.get("NPM_CONFIG_REGISTRY") or os.environ.get("npm_config_registry")  # noqa: SIM112 - npm takes both
-    npm = None if said else shutil.which("npm")
+    url = os.environ.get("NPM_CONFIG_REGISTRY") or os.environ.get("npm_config_registry")  # noqa: SIM112 - npm takes both
+    npm = None if url else shutil.which("npm")
     if npm is not None:
         try:
-            asked = subprocess.run(
+            process = subprocess.run(
                 [npm, "config", "get", "registry"], capture_output=True, text=True, timeout=WAIT_S, check=False
             )
-            said = asked.stdout.strip()
+            url = process.stdout.strip()
         except (OSError, subprocess.TimeoutExpired):
-            said = None
-    where = said if said and said.startswith(("https://", "http://")) else REGISTRY
+            url = None
+    where = url if url and url.startswith(("https://", "http://")) else REGISTRY
     return where if where.endswith("/") else f"{where}/"
 
 
 def files_of(package: dict[str, Any], tarball: bytes) -> dict[str, bytes]:
     """Return the listed files of a package under their new names. Raises Refused."""
     named = f"{package['name']} {package['version']}"
-    kind, _, wanted = package["integrity"].partition("-")
-    if kind != "sha512" or base64.b64encode(hashlib.sha512(tarball).digest()).decode() != wanted:
+    kind, _, digest = package["integrity"].partition("-")
+    if kind != "sha512" or base64.b64encode(hashlib.sha512(tarball).digest()).decode() != digest:
         raise Refused(f"{named}: the tarball of the registry does not have the sha512 of vendor.json")
     found: dict[str, bytes] = {}
     with tarfile.open(fileobj=io.BytesIO(tarball), mode="r:gz") as archive:
@@ -71,28 +71,28 @@ def files_of(package: dict[str, Any], tarball: bytes) -> dict[str, bytes]:
     return found
 
 
-def manifest_of(wanted: list[dict[str, Any]], files: dict[str, bytes]) -> str:
+def manifest_of(listed: list[dict[str, Any]], files: dict[str, bytes]) -> str:
     """Return the manifest of the files: their package, version, licence and sha256."""
-    told = [
+    entries = [
         {
             "name": package["name"],
             "version": package["version"],
             "licence": package["licence"],
             "files": {name: hashlib.sha256(files[name]).hexdigest() for name in package["files"].values()},
         }
-        for package in wanted
+        for package in listed
     ]
-    return json.dumps({"packages": told}, indent=2) + "\n"
+    return json.dumps({"packages": entries}, indent=2) + "\n"
 
 
-def is_there(wanted: list[dict[str, Any]]) -> bool:
+def is_there(listed: list[dict[str, Any]]) -> bool:
     """Return True if all files are present and unchanged, in the versions of vendor.json."""
     try:
-        told = json.loads((TARGET / "manifest.json").read_text())["packages"]
-        versions = [(p["name"], p["version"], sorted(p["files"])) for p in told]
-        if versions != [(p["name"], p["version"], sorted(p["files"].values())) for p in wanted]:
+        entries = json.loads((TARGET / "manifest.json").read_text())["packages"]
+        versions = [(p["name"], p["version"], sorted(p["files"])) for p in entries]
+        if versions != [(p["name"], p["version"], sorted(p["files"].values())) for p in listed]:
             return False
-        sums = {name: of for p in told for name, of in p["files"].items()}
+        sums = {name: of for p in entries for name, of in p["files"].items()}
         return all(hashlib.sha256((TARGET / name).read_bytes()).hexdigest() == of for name, of in sums.items())
     except (OSError, ValueError, KeyError, TypeError):
         return False
@@ -109,19 +109,19 @@ def fetched(package: dict[str, Any], where: str) -> bytes:
 
 def bring() -> bool:
     """Download missing files; return True if any was downloaded. Raises OSError, Refused."""
-    wanted = packages()
-    if is_there(wanted):
+    listed = packages()
+    if is_there(listed):
         return False
     where = registry()
     files: dict[str, bytes] = {}
-    for package in wanted:
+    for package in listed:
         files |= files_of(package, fetched(package, where))
     TARGET.mkdir(parents=True, exist_ok=True)
     for name in {path.name for path in TARGET.iterdir()} - set(files):
         (TARGET / name).unlink()
     for name, content in files.items():
         (TARGET / name).write_bytes(content)
-    (TARGET / "manifest.json").write_text(manifest_of(wanted, files))
+    (TARGET / "manifest.json").write_text(manifest_of(listed, files))
     return True
 
 

@@ -74,7 +74,7 @@ def built_by(library: Any, records: list[NewRecord], codec: Codec, **producer: i
     return bytes(builder.build())
 
 
-def seen_by(library: Any, batch: bytes) -> list[tuple[Any, ...]]:
+def decoded_by(library: Any, batch: bytes) -> list[tuple[Any, ...]]:
     theirs = library.DefaultRecordBatch(batch)
     assert theirs.validate_crc()
     return [(r.offset, r.timestamp, r.key, r.value, list(r.headers)) for r in theirs]
@@ -138,9 +138,9 @@ def test_an_uncompressed_batch_has_kios_bytes(records: list[NewRecord], base_off
     placed = build_batch(records, leader_epoch=leader_epoch, base_offset=base_offset)
 
     assert ours[8:] == out.getvalue()[8:]  # a new batch of kio's always says that its base offset is 0
-    seen, size = kio.records.readers.read_batch(placed, 0)
+    decoded, size = kio.records.readers.read_batch(placed, 0)
     assert size == len(placed)
-    assert [(r.offset, r.key, r.value) for r in seen.records] == [
+    assert [(r.offset, r.key, r.value) for r in decoded.records] == [
         (base_offset + i, r.key, r.value) for i, r in enumerate(records)
     ]
 
@@ -151,7 +151,7 @@ def test_aiokafka_reads_what_we_compress_and_we_what_it_does(codec: Codec) -> No
     theirs = built_by(aiokafka_records, MIXED, codec)
 
     assert parse_batch_header(theirs).codec is codec
-    assert seen_by(aiokafka_records, ours) == expected(MIXED)
+    assert decoded_by(aiokafka_records, ours) == expected(MIXED)
     assert plain(theirs) == expected(MIXED)
 
 
@@ -161,7 +161,7 @@ def test_kafka_python_reads_what_we_compress_and_we_what_it_does(codec: Codec) -
     theirs = built_by(kafka_python_records, MIXED, codec)
 
     assert parse_batch_header(theirs).codec is codec
-    assert seen_by(kafka_python_records, ours) == expected(MIXED)
+    assert decoded_by(kafka_python_records, ours) == expected(MIXED)
     assert plain(theirs) == expected(MIXED)
 
 
@@ -170,5 +170,5 @@ def test_peers_agree_on_a_batch_of_log_append_time() -> None:
 
     times = [1_800_000_000_000] * 3
     assert [r.timestamp_ms for r in read_batch(batch)] == times
-    assert [r[1] for r in seen_by(kafka_python_records, batch)] == times
-    assert [r[1] for r in seen_by(aiokafka_records, batch)] == times
+    assert [r[1] for r in decoded_by(kafka_python_records, batch)] == times
+    assert [r[1] for r in decoded_by(aiokafka_records, batch)] == times

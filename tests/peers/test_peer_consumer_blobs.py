@@ -47,9 +47,9 @@ def test_peers_read_and_write_the_same_blob(blob: type[Message], version: int) -
         body = encode_bytes(ours, version)
         framed = struct.pack(">h", version) + body
 
-        seen, size = kio.serial.entity_reader(kio_class)(body, 0)
+        kio_blob, size = kio.serial.entity_reader(kio_class)(body, 0)
         out = io.BytesIO()
-        kio.serial.entity_writer(kio_class)(out, seen)
+        kio.serial.entity_writer(kio_class)(out, kio_blob)
         assert size == len(body)
         assert out.getvalue() == body
 
@@ -77,9 +77,9 @@ def test_kafka_python_sees_what_a_member_owns_and_when_it_owned_it() -> None:
 
 
 def test_kafka_python_sees_what_a_member_is_given() -> None:
-    given_partitions = [TopicPartition("flights", 5), TopicPartition("flights", 1)]
+    assigned_partitions = [TopicPartition("flights", 5), TopicPartition("flights", 1)]
 
-    theirs = kafka_python.ConsumerProtocolAssignment.decode(build_assignment(Assignment(given_partitions)))
+    theirs = kafka_python.ConsumerProtocolAssignment.decode(build_assignment(Assignment(assigned_partitions)))
 
     assert [(t.topic, t.partitions) for t in theirs.assigned_partitions] == [("flights", [5, 1])]
-    assert parse_assignment(theirs.encode(version=1)) == Assignment(given_partitions)
+    assert parse_assignment(theirs.encode(version=1)) == Assignment(assigned_partitions)

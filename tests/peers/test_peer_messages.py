@@ -143,12 +143,12 @@ def agree_with_kio(ours: Message, version: int) -> None:
     body = encode_bytes(ours, version)
     theirs = kio_class(type(ours), version)
 
-    seen, size = kio.serial.entity_reader(theirs)(body, 0)
+    decoded, size = kio.serial.entity_reader(theirs)(body, 0)
     out = io.BytesIO()
-    kio.serial.entity_writer(theirs)(out, seen)
+    kio.serial.entity_writer(theirs)(out, decoded)
 
     assert size == len(body)
-    assert plain_kio(seen) == plain(ours, version)
+    assert plain_kio(decoded) == plain(ours, version)
     assert out.getvalue() == body
 
 
@@ -159,13 +159,13 @@ def agree_with_kafka_python(ours: Message, version: int) -> None:
         return  # the peer decodes an error as version 0
     body = encode_bytes(ours, version)
 
-    seen = kafka_python_class(type(ours)).decode(body, version=version)
-    seen._header = None  # its decoder leaves unset what its encoder looks at
+    decoded = kafka_python_class(type(ours)).decode(body, version=version)
+    decoded._header = None  # its decoder leaves unset what its encoder looks at
 
     values = plain(ours, version)
     expected = values if isinstance(ours, NOT_RENAMED) else renamed_for_kafka_python(values)
-    assert plain_kafka_python(seen.to_dict(json=False)) == expected
-    assert bytes(seen.encode(version=version)) == body
+    assert plain_kafka_python(decoded.to_dict(json=False)) == expected
+    assert bytes(decoded.encode(version=version)) == body
 
 
 @pytest.mark.parametrize(("message", "version"), CASES, ids=case_id)

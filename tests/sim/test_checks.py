@@ -29,8 +29,8 @@ from kohort_lab.sim.checks.watcher import Exchange, Watcher
 from kohort_lab.sim.run_context import AllChecks
 
 
-def exchange(asked, answer):
-    return Exchange("consumer", 1, api_of(asked), 5, 1, 0, asked=asked, answer=answer)
+def exchange(request, answer):
+    return Exchange("consumer", 1, api_of(request), 5, 1, 0, asked=request, answer=answer)
 
 
 def joined(generation_id, member_id="m"):
@@ -66,8 +66,8 @@ class GroupLog:
     def write(self, record):
         self.log.append(build_batch([NewRecord(*build_record(record), (), 0)]), 0, from_client=False)
 
-    def tell(self, check, *said):
-        for one in said:
+    def deliver(self, check, *exchanges):
+        for one in exchanges:
             self.life.answered(one)
             check.answered(one)
 
@@ -90,7 +90,7 @@ def test_generation_that_could_not_be_persisted_is_not_used_again():
     written = GroupLog()
     written.generation(3)
     joiners = Joiners(written.life)
-    written.tell(joiners, joined(4), not_written(4))
+    written.deliver(joiners, joined(4), not_written(4))
     with pytest.raises(CheckFailed, match="generation 4 could not be persisted"):
         joiners.answered(joined(4))
 
@@ -99,31 +99,31 @@ def test_deleted_group_may_repeat_an_unpersisted_generation():
     written = GroupLog()
     written.generation(3)
     joiners = Joiners(written.life)
-    written.tell(joiners, joined(4), not_written(4))
+    written.deliver(joiners, joined(4), not_written(4))
     written.tombstone()
     written.generation(3)
-    written.tell(joiners, joined(4))
+    written.deliver(joiners, joined(4))
 
 
 def test_group_restarts_generations_only_after_its_tombstone():
     written = GroupLog()
     written.generation(5)
     fencing = Fencing(lambda: 0, written.life)
-    written.tell(fencing, joined(5))
+    written.deliver(fencing, joined(5))
     with pytest.raises(CheckFailed, match="generation 1 after 5, but the log has no tombstone"):
         fencing.answered(joined(1))
 
     written.tombstone()
-    written.tell(fencing, joined(1))
+    written.deliver(fencing, joined(1))
 
 
 def test_member_of_a_previous_life_is_rejected_in_the_next():
     written = GroupLog()
     written.generation(2)
     fencing = Fencing(lambda: 0, written.life)
-    written.tell(fencing, joined(2, "old"))
+    written.deliver(fencing, joined(2, "old"))
     written.tombstone()
-    written.tell(fencing, joined(2, "new"), heartbeat(2, "new"))
+    written.deliver(fencing, joined(2, "new"), heartbeat(2, "new"))
     with pytest.raises(CheckFailed, match="of old succeeds; its group was deleted since it joined"):
         fencing.answered(heartbeat(2, "old"))
 
@@ -143,13 +143,13 @@ def test_members_of_a_generation_are_those_persisted_with_it():
 class RecordingWatcher(Watcher):
     def __init__(self, *, hears_all):
         self.hears_all = hears_all
-        self.heard = []
+        self.events = []
 
     def asked(self, exchange):
-        self.heard.append(("asked", exchange))
+        self.events.append(("asked", exchange))
 
     def answered(self, exchange):
-        self.heard.append(("answered", exchange))
+        self.events.append(("answered", exchange))
 
 
 def test_watcher_without_hears_all_gets_decoded_exchanges_only():
@@ -161,15 +161,15 @@ def test_watcher_without_hears_all_gets_decoded_exchanges_only():
     for watcher in (some, every):
         checks.add(watcher)
 
-    for told in (heartbeat_of_m, undecoded, only_an_error):
-        checks.asked(told)
-        checks.answered(told)
+    for one in (heartbeat_of_m, undecoded, only_an_error):
+        checks.asked(one)
+        checks.answered(one)
 
     decoded = [("asked", heartbeat_of_m), ("answered", heartbeat_of_m), ("answered", only_an_error)]
-    assert some.heard == decoded
-    assert every.heard == [
-        (how, told) for told in (heartbeat_of_m, undecoded, only_an_error) for how in ("asked", "answered")
+    assert some.events == decoded
+    assert every.events == [
+        (how, one) for one in (heartbeat_of_m, undecoded, only_an_error) for how in ("asked", "answered")
     ]
     checks.leave()
     checks.answered(heartbeat_of_m)
-    assert some.heard == decoded
+    assert some.events == decoded

@@ -19,7 +19,7 @@ from kohort_lab.sim.campaign import judge_seed
 from kohort_lab.sim.entropy import EntropyUsed, audited
 from kohort_lab.sim.worlds.catalogue import WORLDS
 
-NOT_GIVEN: dict[str, Any] = {
+OUTSIDE_ENTROPY: dict[str, Any] = {
     "time.monotonic": time.monotonic,
     "time.time_ns": time.time_ns,
     "time.sleep": lambda: time.sleep(0),
@@ -30,7 +30,7 @@ NOT_GIVEN: dict[str, Any] = {
     "random.Random() without a seed": random.Random,
     "os.urandom": uuid.uuid4,
     "_thread.get_ident": threading.get_ident,
-    "id": lambda: id(NOT_GIVEN),
+    "id": lambda: id(OUTSIDE_ENTROPY),
     "os.listdir": lambda: [*Path().iterdir()],
     "open": lambda: Path(__file__).read_bytes(),
 }
@@ -38,16 +38,16 @@ NOT_GIVEN: dict[str, Any] = {
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_audited_run_of_each_world_uses_no_outside_entropy(world):
-    seen, again = judge_seed(3, world=world, audit=True), judge_seed(3, world=world)
+    outcome, again = judge_seed(3, world=world, audit=True), judge_seed(3, world=world)
 
-    assert seen.passed, seen.failure
-    assert (seen.events, seen.digest, seen.story) == (again.events, again.digest, again.story)
+    assert outcome.passed, outcome.failure
+    assert (outcome.events, outcome.digest, outcome.story) == (again.events, again.digest, again.story)
 
 
-@pytest.mark.parametrize("what", NOT_GIVEN)
+@pytest.mark.parametrize("what", OUTSIDE_ENTROPY)
 def test_outside_entropy_is_reported_with_its_place(what):
     with pytest.raises(EntropyUsed) as caught, audited():
-        NOT_GIVEN[what]()
+        OUTSIDE_ENTROPY[what]()
 
     assert what in str(caught.value)
 
@@ -76,7 +76,7 @@ def test_log_that_reads_the_clock_fails_its_seed(monkeypatch):
     real = PartitionLog.append
     monkeypatch.setattr(PartitionLog, "append", lambda *args, **named: (time.monotonic(), real(*args, **named))[1])
 
-    seen = judge_seed(3, audit=True)
+    outcome = judge_seed(3, audit=True)
 
-    assert not seen.passed
-    assert "the run uses time.monotonic, which no seed gives" in str(seen.failure)
+    assert not outcome.passed
+    assert "the run uses time.monotonic, which no seed gives" in str(outcome.failure)

@@ -78,23 +78,23 @@ def test_different_views_of_the_tree_give_overlapping_ranges():
 
 def test_failed_claim_releases_all_partitions_and_is_retried_up_to_the_limit():
     claims = OwnerClaims("g", "g_a", "t")
-    asked, answers = [], {"ReadEach": {"g_a": ""}, "Read": "2"}
+    effects, answers = [], {"ReadEach": {"g_a": ""}, "Read": "2"}
     work = claims.rebalance()
-    came = None
+    answer = None
     while True:
         try:
-            effect = work.send(came)
+            effect = work.send(answer)
         except StopIteration as end:
             done = end.value
             break
-        asked.append(effect)
-        came = _answer(effect, answers)
+        effects.append(effect)
+        answer = _answer(effect, answers)
 
     assert done is False
     assert claims.owned == []
-    owners = [f"{type(e).__name__} {e.path[-1]}" for e in asked if "owners" in getattr(e, "path", "")]
+    owners = [f"{type(e).__name__} {e.path[-1]}" for e in effects if "owners" in getattr(e, "path", "")]
     assert owners == ["Create 0", "Create 1", "Delete 0"] * claims.max_retries
-    assert [e.for_ms for e in asked if type(e).__name__ == "Sleep" and e.for_ms] == [2_000] * claims.max_retries
+    assert [e.for_ms for e in effects if type(e).__name__ == "Sleep" and e.for_ms] == [2_000] * claims.max_retries
 
 
 def _answer(effect, answers):
@@ -265,7 +265,7 @@ def test_table_explains_its_columns():
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "message"),
     [
         (("--members", "3,x"), "invalid group size 'x'"),
         (("--members", "1"), "invalid group size '1'"),
@@ -278,8 +278,8 @@ def test_table_explains_its_columns():
         (("--seeds", "5..5"), "empty seed range '5..5'"),
     ],
 )
-def test_invalid_compare_options_are_rejected(args, told):
+def test_invalid_compare_options_are_rejected(args, message):
     done = call(*args)
 
     assert done.exit_code == 2
-    assert told in " ".join(done.output.replace("│", " ").split())
+    assert message in " ".join(done.output.replace("│", " ").split())

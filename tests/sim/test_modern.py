@@ -159,8 +159,8 @@ def test_new_coordinator_conversion_and_deletion_are_changes():
     group, copy = ModernGroup("g"), ModernGroup("g")
     changes = GroupChanges()
 
-    told = [changes.moved(*now) for now in [(None, 0), (group, 0), (group, 0), (copy, 0), (copy, 1), (None, 1)]]
-    assert told == [False, True, False, True, True, True]
+    changed = [changes.moved(*now) for now in [(None, 0), (group, 0), (group, 0), (copy, 0), (copy, 1), (None, 1)]]
+    assert changed == [False, True, False, True, True, True]
 
 
 def test_leftover_partitions_of_a_converted_member_are_skipped_until_sync():
@@ -173,8 +173,8 @@ def test_leftover_partitions_of_a_converted_member_are_skipped_until_sync():
     check.took(believer, 3, frozenset({share, beside}))
 
     groups[0] = converted = ModernGroup("g")
-    said = ConsumerGroupMemberMetadataValue(classic_member_metadata=ClassicMemberMetadata())
-    converted.members["m"] = ConsumerMember("m", said, CurrentAssignment(epoch=3, assigned={b"t": {0: 3}}))
+    metadata = ConsumerGroupMemberMetadataValue(classic_member_metadata=ClassicMemberMetadata())
+    converted.members["m"] = ConsumerMember("m", metadata, CurrentAssignment(epoch=3, assigned={b"t": {0: 3}}))
     stretch[0] = 1
     check.check()
     with pytest.raises(CheckFailed, match=r"c0, a member with epoch .*, owns t-2"):
@@ -189,16 +189,16 @@ def test_leftover_partitions_of_a_converted_member_are_skipped_until_sync():
 
 def test_each_revocation_restarts_the_rebalance_timeout():
     group = ModernGroup("g")
-    said = ConsumerGroupMemberMetadataValue(rebalance_timeout_ms=1_000)
+    metadata = ConsumerGroupMemberMetadataValue(rebalance_timeout_ms=1_000)
 
-    def told():
+    def add_revoking_member():
         current = CurrentAssignment(3, state=ReconciliationState.UNREVOKED_PARTITIONS, pending={b"t": {0: 3}})
-        group.members["m"] = ConsumerMember("m", said, current)
+        group.members["m"] = ConsumerMember("m", metadata, current)
 
     check = Revocations(lambda: group)
-    told()
+    add_revoking_member()
     check.check(0, 0, works=True)
-    told()
+    add_revoking_member()
     check.check(900, 900, works=True)
     check.check(1_900, 1_900, works=True)
     check.check(61_900, 2_000, works=True)  # the coordinator's clock jumped
@@ -222,10 +222,10 @@ def test_temporarily_left_static_member_keeps_its_place():
 
 
 def test_member_heartbeats_are_recorded_without_leaves_and_forgeries():
-    heard = HeartbeatRecorder("admin")
+    recorder = HeartbeatRecorder("admin")
     for client, epoch in (("c0", 0), ("c0", 4), ("admin", 9), ("c0", -1)):
-        asked = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=epoch)
-        heard.asked(SimpleNamespace(client=client, asked=asked))
+        request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=epoch)
+        recorder.asked(SimpleNamespace(client=client, asked=request))
 
-    assert [message.member_epoch for message in heard.of("m")] == [0, 4]
-    assert heard.of("nobody") == []
+    assert [message.member_epoch for message in recorder.of("m")] == [0, 4]
+    assert recorder.of("nobody") == []

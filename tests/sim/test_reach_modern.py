@@ -34,20 +34,20 @@ def test_most_of_consumer_groups_is_reached():
 
 def test_member_transitions_are_recorded_within_one_group_object():
     groups = [ModernGroup("g")]
-    seen = ModernReach(lambda: groups[-1], lambda: ["member_session"])
+    reach = ModernReach(lambda: groups[-1], lambda: ["member_session"])
 
     def has(group, current):
         group.members["m"] = ConsumerMember("m", ConsumerGroupMemberMetadataValue(), current)
-        seen.look()
+        reach.look()
 
-    seen.look()
+    reach.look()
     has(groups[-1], CurrentAssignment(1, state=ReconciliationState.STABLE))
     has(groups[-1], CurrentAssignment(1, state=ReconciliationState.UNREVOKED_PARTITIONS))
     groups.append(ModernGroup("g"))  # another broker is the coordinator
     has(groups[-1], CurrentAssignment(1, state=ReconciliationState.UNRELEASED_PARTITIONS))
     has(groups[-1], CurrentAssignment(LEAVING_FOR_A_WHILE_EPOCH, state=ReconciliationState.UNRELEASED_PARTITIONS))
 
-    assert seen.reached == {
+    assert reach.reached == {
         "group Empty to Stable",
         "group Stable to Reconciling",
         "member STABLE to UNREVOKED_PARTITIONS",

@@ -48,14 +48,14 @@ SCENE = replace(
 class Once(Watcher):
     """Runs an action at the first exchange for which ``seen`` is true."""
 
-    def __init__(self, seen, act, *, from_ms=5_000):
+    def __init__(self, matches, act, *, from_ms=5_000):
         self.done = False
-        self._seen, self._act, self._from_ms = seen, act, from_ms
+        self._matches, self._act, self._from_ms = matches, act, from_ms
         self._begin_ms = None
 
     def _look(self, exchange):
         self._begin_ms = self._begin_ms or exchange.sent_ms
-        if not self.done and exchange.sent_ms >= self._begin_ms + self._from_ms and self._seen(exchange):
+        if not self.done and exchange.sent_ms >= self._begin_ms + self._from_ms and self._matches(exchange):
             self.done = True
             self._act(exchange)
 
@@ -63,7 +63,7 @@ class Once(Watcher):
     answered = _look
 
 
-def is_told_to_lead(exchange):
+def makes_leader(exchange):
     return isinstance(exchange.answer, JoinGroupResponse) and len(exchange.answer.members) > 1
 
 
@@ -105,7 +105,7 @@ def test_leader_death_before_sync_does_not_block_the_rebalance(assignor):
         run.world.after(15_000, leader.start)
         died.append(exchange.client)
 
-    trap = Once(is_told_to_lead, die)
+    trap = Once(makes_leader, die)
     run = OneBroker(replace(SCENE, assignors=[assignor]), [trap], lambda run: restart_at(run, 6_000, 0))
     run.go()
 

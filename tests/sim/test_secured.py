@@ -47,25 +47,25 @@ def test_formerly_failed_seed_passes(seed):
 
 
 def test_many_seeds_survive_denials_rejected_logins_and_throttling():
-    told = refused = kept_out = 0
+    throttled = refused = kept_out = 0
     for seed in EVERY_RUN:
         run = run_secured(seed)
         assert run.producer.acknowledged or run.producer.failed, f"seed {seed}"
-        told += run.throttles.told
+        throttled += run.throttles.told
         refused += run.denials.refused
         kept_out += run.known_users.refused
 
-    assert told > 10
+    assert throttled > 10
     assert refused > 100
     assert kept_out > 2
 
 
 class StoredSection:
-    def __init__(self, *held):
-        self.held = list(held)
+    def __init__(self, *entries):
+        self.entries = list(entries)
 
     def section(self, _name):
-        return self.held
+        return self.entries
 
 
 def deny(principal="User:c0", pattern="LITERAL", name="g", operation="READ", kind="GROUP"):

@@ -94,9 +94,9 @@ def test_replay_command_names_another_world():
 
 @pytest.mark.parametrize("world", ["group", "transactions", "moves", "secured"])
 def test_each_world_runs_unencoded_and_in_several_processes(world):
-    asked = ["sim", "run", "--seeds", "0..3", "--world", world, "--output", "json"]
+    arguments = ["sim", "run", "--seeds", "0..3", "--world", world, "--output", "json"]
     faster = [] if world == "secured" else ["--unencoded"]  # quotas count request bytes
-    alone, together = (CliRunner().invoke(main, [*asked, *more]) for more in ([], ["--jobs", "2", *faster]))
+    alone, together = (CliRunner().invoke(main, [*arguments, *more]) for more in ([], ["--jobs", "2", *faster]))
 
     assert alone.exit_code == together.exit_code == 0, alone.output + together.output
     assert json.loads(alone.stdout) == json.loads(together.stdout)

@@ -37,17 +37,17 @@ class Clients:
     def __init__(self):
         self.server = TreeServer()
         self.now_ms = 0
-        self.told = {}
+        self.received = {}
 
     def says(self, link, message):
         self._hear(self.server.received(link, message, self.now_ms))
-        return self.told.pop(link, [])
+        return self.received.pop(link, [])
 
     def asks(self, link, request):
         *before, answer = self.says(link, Numbered(1, request))
         assert isinstance(answer, TreeAnswer)
         if before:
-            self.told[link] = before
+            self.received[link] = before
         return answer
 
     def opens(self, link, session_id=0):
@@ -57,9 +57,9 @@ class Clients:
         self.now_ms += by_ms
         self._hear(self.server.tick(self.now_ms))
 
-    def _hear(self, told):
-        for link, message in told:
-            self.told.setdefault(link, []).append(message)
+    def _hear(self, messages):
+        for link, message in messages:
+            self.received.setdefault(link, []).append(message)
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_silent_session_expires_with_its_ephemeral_nodes(clients):
     clients.asks(1, Create("/stays", "here"))
     clients.pass_time(SESSION_MS)
 
-    assert clients.told[1] == [Expired()]
+    assert clients.received[1] == [Expired()]
     assert clients.server.holds("/ids/one") is None
     assert clients.server.holds("/stays") == "here"
     assert clients.opens(3, session_id=1) == [Expired()]
@@ -139,25 +139,25 @@ def test_recreated_node_survives_its_first_creators_session(clients):
 def test_watch_fires_once_until_set_again(clients):
     clients.asks(2, ReadEach("/ids", watch=True))
     clients.asks(1, Create("/ids/one", ""))
-    assert clients.told.pop(2) == [Changed("/ids")]
+    assert clients.received.pop(2) == [Changed("/ids")]
 
     clients.asks(1, Create("/ids/two", ""))
-    assert 2 not in clients.told, "nobody asked again"
+    assert 2 not in clients.received, "nobody asked again"
 
     clients.asks(2, ReadEach("/ids", watch=True))
     clients.asks(1, Delete("/ids/one"))
-    assert clients.told.pop(2) == [Changed("/ids")]
+    assert clients.received.pop(2) == [Changed("/ids")]
 
 
 def test_read_without_watch_sets_none_and_repeated_watches_are_one(clients):
     clients.asks(2, Read("/topic"))
     clients.asks(1, Write("/topic", "6"))
-    assert 2 not in clients.told
+    assert 2 not in clients.received
 
     clients.asks(2, Read("/topic", watch=True))
     clients.asks(2, Read("/topic", watch=True))
     clients.asks(1, Write("/topic", "8"))
-    assert clients.told.pop(2) == [Changed("/topic")]
+    assert clients.received.pop(2) == [Changed("/topic")]
 
 
 def test_all_watchers_are_notified_of_an_expired_session(clients):
@@ -170,7 +170,7 @@ def test_all_watchers_are_notified_of_an_expired_session(clients):
         clients.says(link, Ping())
     clients.pass_time(1)
 
-    assert clients.told[2] == clients.told[3] == [Changed("/ids")]
+    assert clients.received[2] == clients.received[3] == [Changed("/ids")]
 
 
 def test_watch_that_fires_without_connection_is_delivered_after_reconnect(clients):
@@ -183,13 +183,13 @@ def test_watch_that_fires_without_connection_is_delivered_after_reconnect(client
 
 class RecordingUser:
     def __init__(self, world):
-        self._began_ms, self._world, self.told = world.now_ms, world, []
+        self._began_ms, self._world, self.received = world.now_ms, world, []
 
     def watch_fired(self, path):
-        self.told.append(("changed", path))
+        self.received.append(("changed", path))
 
     def session_renewed(self):
-        self.told.append(("renewed", self._world.now_ms - self._began_ms))
+        self.received.append(("renewed", self._world.now_ms - self._began_ms))
 
 
 class IgnoringTap:
@@ -230,7 +230,7 @@ def test_client_keeps_its_session_alive(tree):
 
     assert [answer.error for answer in answers] == [""]
     assert tree.server.holds("/ids/one") == ""
-    assert client.user.told == []
+    assert client.user.received == []
 
 
 def test_process_frozen_beyond_its_session_learns_late_of_a_new_session(tree):
@@ -240,10 +240,10 @@ def test_process_frozen_beyond_its_session_learns_late_of_a_new_session(tree):
     client.freeze(SESSION_MS + 1_000)
     tree.run(SESSION_MS + 500)
     assert tree.server.holds("/ids/one") is None
-    assert client.user.told == []
+    assert client.user.received == []
 
     tree.run(3_000)
-    [(what, at_ms)] = client.user.told
+    [(what, at_ms)] = client.user.received
     assert what == "renewed"
     assert at_ms >= 1_000 + SESSION_MS + 1_000
 
@@ -259,7 +259,7 @@ def test_request_without_connection_takes_effect_in_the_next_session(tree):
     tree.network.join_again(client, ADDRESS)
     tree.run(5_000)
     assert tree.server.holds("/offsets/0") == "3"
-    assert [what for what, _ in client.user.told] == ["renewed"]
+    assert [what for what, _ in client.user.received] == ["renewed"]
 
 
 def test_killed_process_expires_later_and_ended_process_at_once(tree):

@@ -17,7 +17,7 @@ from kohort_lab.sim.worlds.one_broker import OneBroker
 from kohort_lab.sim.worlds.three_nodes import ThreeNodes, plan_of_moves
 
 
-def said(happening):
+def without_byte_count(happening):
     """Drop the number of received bytes at a connection loss; unencoded runs have none."""
     return replace(happening, detail=re.sub(r"after \d+ bytes", "after some bytes", happening.detail))
 
@@ -31,7 +31,7 @@ def decisions(run):
     return (
         run.world.events,
         run.world.elapsed_ms,
-        [said(line) for line in run.history.lines],
+        [without_byte_count(line) for line in run.history.lines],
         run.producer.acknowledged,
         files,
     )

@@ -18,29 +18,29 @@ SEEDS = range(12)
 @pytest.fixture
 def overheard(monkeypatch):
     """Return journal entries of the brokers, and of an observer of their records."""
-    known: list[JournalEntry] = []
-    seen: list[JournalEntry] = []
+    journaled: list[JournalEntry] = []
+    observed: list[JournalEntry] = []
     watchers: list[ObservedGroups] = []
     write, append = GroupJournal.append, OffsetsTopic.append
 
     def written(journal, entries, now_ms, **how):
-        known.extend(entries)
+        journaled.extend(entries)
         return write(journal, entries, now_ms, **how)
 
     def appended(topic, partition, records, now_ms, producer=None):
         append(topic, partition, records, now_ms, producer)
         for key, value in records:
-            seen.extend(watchers[-1].take(key, value, now_ms))
+            observed.extend(watchers[-1].take(key, value, now_ms))
 
     monkeypatch.setattr(GroupJournal, "append", written)
     monkeypatch.setattr(OffsetsTopic, "append", appended)
 
     def run(world, seed):
-        known.clear()
-        seen.clear()
+        journaled.clear()
+        observed.clear()
         watchers[:] = [ObservedGroups()]
         assert WORLDS[world].run_seed(seed).passed
-        return list(known), list(seen)
+        return list(journaled), list(observed)
 
     return run
 
@@ -48,9 +48,9 @@ def overheard(monkeypatch):
 def test_member_reported_as_left_has_left(overheard):
     sure = 0
     for seed in SEEDS:
-        known, seen = overheard("group", seed)
-        removed = {entry.member.member_id: entry.why for entry in known if isinstance(entry, MemberRemoved)}
-        for rebalance in seen_rebalances(seen):
+        journaled, observed = overheard("group", seed)
+        removed = {entry.member.member_id: entry.why for entry in journaled if isinstance(entry, MemberRemoved)}
+        for rebalance in seen_rebalances(observed):
             for member, finding in zip(rebalance.missing, rebalance.departures, strict=True):
                 if finding.confidence == "high":
                     assert (finding.cause, removed[member.member.member_id]) == ("MEMBER_LEFT", "left"), (seed, finding)
@@ -60,9 +60,9 @@ def test_member_reported_as_left_has_left(overheard):
 
 def test_observed_generations_are_the_persisted_ones(overheard):
     for seed in SEEDS[:4]:
-        known, seen = overheard("group", seed)
+        journaled, observed = overheard("group", seed)
         # An empty generation has no assignment, and a generation without the leader's SyncGroup is never persisted.
-        theirs = {(one.group, one.generation) for one in find_rebalances(known) if one.generation is not None}
-        ours = {(one.group, one.generation) for one in find_rebalances(seen) if one.generation is not None}
+        theirs = {(one.group, one.generation) for one in find_rebalances(journaled) if one.generation is not None}
+        ours = {(one.group, one.generation) for one in find_rebalances(observed) if one.generation is not None}
         assert ours <= theirs
         assert len(ours) >= len(theirs) // 2

@@ -46,7 +46,7 @@ def remarks(source: str) -> Iterator[str]:
 
 
 @cache
-def said_in(file: str) -> str:
+def prose_of(file: str) -> str:
     """Return the prose of ``file``: a whole page; comments and docstrings of code."""
     text = (ROOT / file).read_text()
     return text if file.endswith(".md") else "\n".join(remarks(text))
@@ -56,8 +56,8 @@ def is_there(mention: str) -> bool:
     return any(f == mention or f.endswith("/" + mention) for f in TRACKED)
 
 
-def absent(files: list[str], what: re.Pattern[str], known: frozenset[str] = frozenset()) -> list[str]:
-    found = ((file, mention) for file in files for mention in what.findall(said_in(file)) if mention not in known)
+def absent(files: list[str], what: re.Pattern[str], exempt: frozenset[str] = frozenset()) -> list[str]:
+    found = ((file, mention) for file in files for mention in what.findall(prose_of(file)) if mention not in exempt)
     return [f"{file}: {mention}" for file, mention in found if not is_there(mention)]
 
 

@@ -150,14 +150,14 @@ def found() -> dict[Place, None]:
 def register() -> dict[str, str]:
     """Return the registered names with their bound: ``-> ROW`` or ``: reason``."""
     bounds: dict[str, str] = {}
-    said = ""
+    bound = ""
     for line in REGISTER.read_text().splitlines():
         if not line.startswith("  "):
-            said = line
+            bound = line
             continue
         for name in line.split():
             assert name not in bounds, f"{name} stands twice in {REGISTER.name}"
-            bounds[name] = said
+            bounds[name] = bound
     return bounds
 
 
@@ -178,16 +178,16 @@ def test_growing_containers_are_registered():
 
 def test_registered_containers_exist():
     names = {name for _, name in found()}
-    gone = register().keys() - names - {of_its_class(name) for name in names}
-    assert gone == set(), f"take these out of {REGISTER.name}, or give them their new names"
+    removed = register().keys() - names - {of_its_class(name) for name in names}
+    assert removed == set(), f"take these out of {REGISTER.name}, or give them their new names"
 
 
 def test_registered_containers_have_a_limit_or_a_reason():
-    known = rows()
+    limits = rows()
     odd = [
-        f"{name} {said}"
-        for name, said in register().items()
-        if not (said.removeprefix("-> ") in known if said.startswith("-> ") else re.match(r": \w", said))
+        f"{name} {bound}"
+        for name, bound in register().items()
+        if not (bound.removeprefix("-> ") in limits if bound.startswith("-> ") else re.match(r": \w", bound))
     ]
     assert odd == [], HELP
 

@@ -71,7 +71,7 @@ def test_parser_finds_all_promises_and_parts():
 def test_every_promise_cites_a_test_or_links_a_decision(page, least):
     parsed = promises(page)
     evidence = {promise["promise"]: promise.get("Held by", "") for promise in parsed}
-    assert [text for text, held_by in evidence.items() if not CITED.search(held_by) and "](" not in held_by] == []
+    assert [text for text, cited in evidence.items() if not CITED.search(cited) and "](" not in cited] == []
     assert len(evidence) == len(parsed) > least
 
 

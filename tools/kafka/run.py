@@ -72,8 +72,8 @@ def resolve() -> None:
 def one_at_a_time() -> Iterator[None]:
     """Lock ``.kohort`` for one process: Maven's own store does not support two."""
     LOCK.parent.mkdir(parents=True, exist_ok=True)
-    with LOCK.open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 

@@ -23,13 +23,13 @@ UNREACHED: Final = ("error sending request", "Request failed", "HTTP status serv
 UNKNOWN: Final = "unrecognized subcommand"
 
 
-def verdict(code: int, said: str) -> tuple[int, str]:
+def verdict(code: int, report: str) -> tuple[int, str]:
     """Return the exit code, and a message in addition to uv's output."""
     if code in (0, FOUND):
         return code, ""
-    if UNKNOWN in said:
+    if UNKNOWN in report:
         return 0, "NOT AUDITED: this uv cannot audit; pip install -U uv"
-    if any(words in said for words in UNREACHED):
+    if any(words in report for words in UNREACHED):
         return 0, "NOT AUDITED: no database of vulnerabilities could be reached, so nothing is known of any package"
     return code, "NOT AUDITED"
 
@@ -39,10 +39,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--uv", default="uv", help="path of uv, for reading the lock file")
     parser.add_argument("--service-url", help="URL of a service with OSV's protocol")
-    given = parser.parse_args()
-    command = [given.uv, "audit", "--frozen", "--preview-features", "audit-command"]
-    if given.service_url:
-        command += ["--service-url", given.service_url]
+    arguments = parser.parse_args()
+    command = [arguments.uv, "audit", "--frozen", "--preview-features", "audit-command"]
+    if arguments.service_url:
+        command += ["--service-url", arguments.service_url]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     code, words = verdict(done.returncode, done.stderr)
     print("\n".join(part.strip() for part in (done.stdout, done.stderr, words) if part.strip()))

@@ -58,10 +58,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("wheel", type=Path)
     parser.add_argument("--uv", default="uv", help="path of uv, for reading the lock file")
-    given = parser.parse_args()
-    required = {identity(component) for component in exported(given.uv)["components"]}
-    bom = settled(exported(given.uv, "--all-extras"), required, given.wheel, os.environ.get("SOURCE_DATE_EPOCH"))
-    target = given.wheel.with_name("-".join(given.wheel.name.split("-")[:2]) + ".cdx.json")
+    arguments = parser.parse_args()
+    required = {identity(component) for component in exported(arguments.uv)["components"]}
+    bom = settled(
+        exported(arguments.uv, "--all-extras"), required, arguments.wheel, os.environ.get("SOURCE_DATE_EPOCH")
+    )
+    target = arguments.wheel.with_name("-".join(arguments.wheel.name.split("-")[:2]) + ".cdx.json")
     target.write_text(json.dumps(bom, indent=2) + "\n")
     print(target)
 

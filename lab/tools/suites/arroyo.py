@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from results import Known, Results, junit
+from results import Results, SuiteList, junit
 from sources import WORK, sdist
 
 from support.processes.served_broker import Served
@@ -31,9 +31,9 @@ def assert_does_not_change(value, same):
 SETTINGS = {"num.partitions": "1", "group.initial.rebalance.delay.ms": "0"}
 
 
-def arroyo(known: Known) -> Results:
+def arroyo(suite_list: SuiteList) -> Results:
     """Return the results of the broker tests: those of its streams, with both group protocols."""
-    folder = sdist("sentry-arroyo", known.version)
+    folder = sdist("sentry-arroyo", suite_list.version)
     report = WORK / "arroyo.xml"
     (folder / "tests" / "assertions.py").write_text(ASSERTIONS)
     (folder / "pytest.ini").write_text("[pytest]\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 
-from results import Known, Results, junit
+from results import Results, SuiteList, junit
 from sources import WORK, sdist
 
 from support.peers.client_programs import uv
@@ -16,9 +16,9 @@ TOOLS = ("pytest", "pytest-asyncio", "pytest-timeout", "aiokafka", "confluent-ka
 TESTS = "tests/integration/broker"
 
 
-def faust(known: Known) -> Results:
+def faust(suite_list: SuiteList) -> Results:
     """Return the results. The tests import nothing of faust, so neither faust nor its fixtures are built."""
-    folder = sdist("faust-streaming", known.version)
+    folder = sdist("faust-streaming", suite_list.version)
     (folder / "pytest.ini").write_text("[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n")
     report = WORK / "faust.xml"
     tools = (word for tool in TOOLS[1:] for word in ("--with", tool))

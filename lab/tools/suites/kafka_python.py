@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 
-from results import Known, Results, junit
+from results import Results, SuiteList, junit
 from sources import WORK, sdist
 
 from support.processes.served_broker import Served
@@ -37,9 +37,9 @@ class SpawnedService:
 '''
 
 
-def kafka_python(known: Known) -> Results:
+def kafka_python(suite_list: SuiteList) -> Results:
     """Return the results of its integration tests."""
-    folder = sdist("kafka-python", known.version)
+    folder = sdist("kafka-python", suite_list.version)
     (folder / "test" / "__init__.py").touch()
     (folder / "test" / "service.py").write_text(SERVICE)
     (folder / "nothing").mkdir(exist_ok=True)

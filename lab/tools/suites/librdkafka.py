@@ -24,7 +24,7 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-from results import Known, Results, rows, subtest_passed
+from results import Results, SuiteList, rows, subtest_passed
 from secured import Way, secured_broker
 from sources import WORK, debian_library, debian_source, npm
 
@@ -38,7 +38,7 @@ RAPIDJSON = "1.1.0+dfsg2"
 """Header-only library for four of the tests."""
 CURL = ("libcurl4-openssl-dev", "libcurl4")
 """Library for token requests; without it, librdkafka is built without OIDC."""
-WANTED = ("WITH_CURL", "WITH_RAPIDJSON", "WITH_SSL", "WITH_ZLIB")
+NEEDED = ("WITH_CURL", "WITH_RAPIDJSON", "WITH_SSL", "WITH_ZLIB")
 NOTHING: Mapping[str, str] = MappingProxyType({})
 GROUP_PROTOCOL = "TEST_CONSUMER_GROUP_PROTOCOL"
 TEST_S = 900
@@ -68,12 +68,12 @@ TOOLS = {
 NOT_BROKER_TESTS = ("TEST_F_LOCAL", "TEST_F_MANUAL")
 
 
-def librdkafka(known: Known) -> Results:
+def librdkafka(suite_list: SuiteList) -> Results:
     """Return the results of every broker test of Debian's version."""
-    return suite(debian_source("librdkafka", known.version), known)
+    return suite(debian_source("librdkafka", suite_list.version), suite_list)
 
 
-def librdkafka_newest(known: Known, environment: Mapping[str, str] = NOTHING) -> Results:
+def librdkafka_newest(suite_list: SuiteList, environment: Mapping[str, str] = NOTHING) -> Results:
     """Return the results of all broker tests of the newest version; ``environment``: variables of the tests.
 
     Raises RuntimeError if the package has another version.
@@ -81,17 +81,17 @@ def librdkafka_newest(known: Known, environment: Mapping[str, str] = NOTHING) ->
     folder = npm(*NEWEST) / "deps" / "librdkafka"
     version = re.search(r"RD_KAFKA_VERSION 0x(..)(..)(..)ff", (folder / "src" / "rdkafka.h").read_text())
     found = ".".join(str(int(part, 16)) for part in version.groups()) if version else "unknown"
-    if found != known.version:
-        raise RuntimeError(f"{' '.join(NEWEST)} contains librdkafka {found}, not {known.version}")
-    return suite(folder, known, environment)
+    if found != suite_list.version:
+        raise RuntimeError(f"{' '.join(NEWEST)} contains librdkafka {found}, not {suite_list.version}")
+    return suite(folder, suite_list, environment)
 
 
-def librdkafka_consumer(known: Known) -> Results:
+def librdkafka_consumer(suite_list: SuiteList) -> Results:
     """Return the same results with consumer groups (KIP-848)."""
-    return librdkafka_newest(known, {GROUP_PROTOCOL: "consumer"})
+    return librdkafka_newest(suite_list, {GROUP_PROTOCOL: "consumer"})
 
 
-def suite(folder: Path, known: Known, environment: Mapping[str, str] = NOTHING) -> Results:
+def suite(folder: Path, suite_list: SuiteList, environment: Mapping[str, str] = NOTHING) -> Results:
     """Return the results of every broker test of the source in this folder."""
     tests = build(folder)
     kafka_tools()  # downloaded once, before several threads need them
@@ -105,15 +105,15 @@ def suite(folder: Path, known: Known, environment: Mapping[str, str] = NOTHING) 
             brokers[scenario] = Way(stack.enter_context(served).bootstrap, {}, {})
         secured = stack.enter_context(secured_broker(tests / "secured", *broker_words("default")))
         pool = stack.enter_context(ThreadPoolExecutor(AT_ONCE))
-        wanted = list(broker_tests((tests / "test.c").read_text()))
-        ways = {name: secured.get(name, brokers[scenario]) for name, scenario in wanted}
+        tests_to_run = list(broker_tests((tests / "test.c").read_text()))
+        ways = {name: secured.get(name, brokers[scenario]) for name, scenario in tests_to_run}
         ways = {name: replace(way, environment={**way.environment, **environment}) for name, way in ways.items()}
-        runs = [(name, pool.submit(run, log, name, scenario, ways[name])) for name, scenario in wanted]
+        runs = [(name, pool.submit(run, log, name, scenario, ways[name])) for name, scenario in tests_to_run]
         for name, running in runs:
             found[name] = running.result()
             print(f"  {name}: {found[name]}", flush=True)
-        for name, scenario in wanted:
-            if found[name] == "failed" and name not in known.explained:
+        for name, scenario in tests_to_run:
+            if found[name] == "failed" and name not in suite_list.explained:
                 found[name] = run(log, name, scenario, ways[name], OWN_PART.get(name))
                 print(f"  {name}, alone: {found[name]}", flush=True)
     return found
@@ -149,7 +149,7 @@ def lacking(folder: Path) -> list[str]:
     """Return missing features that tests need: they would be skipped."""
     config = folder / "config.h"
     text = config.read_text() if config.exists() else ""
-    return [wanted for wanted in WANTED if f"#define {wanted} 1" not in text]
+    return [feature for feature in NEEDED if f"#define {feature} 1" not in text]
 
 
 def _make(command: list[str], folder: Path, environment: dict[str, str]) -> None:
@@ -193,8 +193,8 @@ def run(log: Path, name: str, scenario: str, way: Way, part: str | None = None) 
     """
     tests = log.parent
     conf = log / f"{name}.conf"  # one file per test, because tests run in parallel
-    said_of_it = {"metadata.broker.list": way.bootstrap, "test.timeout.multiplier": "3", **way.conf}
-    conf.write_text("".join(f"{key}={value}\n" for key, value in said_of_it.items()))
+    properties = {"metadata.broker.list": way.bootstrap, "test.timeout.multiplier": "3", **way.conf}
+    conf.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
     environment = {
         "TESTS": name[:4],
         "TEST_KAFKA_VERSION": BROKER_VERSION,
@@ -206,8 +206,8 @@ def run(log: Path, name: str, scenario: str, way: Way, part: str | None = None) 
         "LD_LIBRARY_PATH": f"{tests.parent / 'src'}:{tests.parent / 'src-cpp'}",
     }
     command = ["./test-runner", "-p1", "-L", "-s", scenario]
-    said = log / f"{name}.log"
-    with said.open("w") as out:
+    output_path = log / f"{name}.log"
+    with output_path.open("w") as out:
         try:
             subprocess.run(
                 command, cwd=tests, env={**os.environ, **environment}, stdout=out, stderr=subprocess.STDOUT,
@@ -215,7 +215,7 @@ def run(log: Path, name: str, scenario: str, way: Way, part: str | None = None) 
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return "failed"
-    text = said.read_text(errors="replace")
+    text = output_path.read_text(errors="replace")
     if part and not subtest_passed(text, part):
         return "failed"
     return rows(text).get(name, "failed")

@@ -25,7 +25,7 @@ from arroyo import arroyo  # noqa: E402  # it needs the path above
 from faust import faust  # noqa: E402  # it too
 from kafka_python import kafka_python  # noqa: E402  # it needs the path above
 from librdkafka import librdkafka, librdkafka_consumer, librdkafka_newest  # noqa: E402  # it too
-from results import Known, Results, card  # noqa: E402  # beside them
+from results import Results, SuiteList, card  # noqa: E402  # beside them
 from sources import WORK  # noqa: E402  # beside them
 
 SUITES = {
@@ -45,25 +45,25 @@ def main() -> int:
     options.add_argument(
         "--write", action="store_true", help="add newly passing tests to the lists, and write the report card"
     )
-    given = options.parse_args()
+    arguments = options.parse_args()
     wrong = []
-    for suite in given.suites or SUITES:
-        known = read_list(suite)
-        results = SUITES[suite](known)
+    for suite in arguments.suites or SUITES:
+        suite_list = read_list(suite)
+        results = SUITES[suite](suite_list)
         found_at(suite).write_text(json.dumps(results, indent=1))
-        wrong += known.judge(suite, results)
+        wrong += suite_list.judge(suite, results)
         print(f"{suite}: {sum(r == 'passed' for r in results.values())} of {len(results)} passed")
-        if given.write:
-            (HERE / f"{suite}.toml").write_text(known.grown(results).build())
-    if given.write and not wrong:
+        if arguments.write:
+            (HERE / f"{suite}.toml").write_text(suite_list.grown(results).build())
+    if arguments.write and not wrong:
         kept = {suite: (read_list(suite), found(suite)) for suite in SUITES if found_at(suite).exists()}
         CARD.write_text(card(kept, CARD.read_text(), SUITES))
     print("\n".join(wrong), file=sys.stderr, end="\n" if wrong else "")
     return 1 if wrong else 0
 
 
-def read_list(suite: str) -> Known:
-    return Known.parse((HERE / f"{suite}.toml").read_text())
+def read_list(suite: str) -> SuiteList:
+    return SuiteList.parse((HERE / f"{suite}.toml").read_text())
 
 
 def found_at(suite: str) -> Path:

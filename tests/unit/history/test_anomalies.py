@@ -9,9 +9,9 @@ STORIES = {}
 
 
 def story(check):
-    def register(tell):
-        STORIES[tell.__name__] = (check, tell)
-        return tell
+    def register(write_history):
+        STORIES[write_history.__name__] = (check, write_history)
+        return write_history
 
     return register
 
@@ -523,20 +523,20 @@ def who_is_told_late_of_an_earlier_generation_is_no_member(h, wrong):
     one.gives_up(at=7_000_000, done=7_000_100)
 
 
-@pytest.mark.parametrize(("check", "tell"), STORIES.values(), ids=STORIES)
-def test_each_faulty_history_is_found_by_its_check_alone(check, tell, tmp_path):
+@pytest.mark.parametrize(("check", "write_history"), STORIES.values(), ids=STORIES)
+def test_each_faulty_history_is_found_by_its_check_alone(check, write_history, tmp_path):
     history = WrittenHistory()
-    tell(history, True)
+    write_history(history, True)
     found = history.checked(tmp_path)
     assert list(found.counts) == [check]
     assert found.anomalies[0].evidence
     assert all(proof.line.startswith('{"op"') for proof in found.anomalies[0].evidence)
 
 
-@pytest.mark.parametrize(("check", "tell"), STORIES.values(), ids=STORIES)
-def test_history_without_the_fault_has_no_anomalies(check, tell, tmp_path):
+@pytest.mark.parametrize(("check", "write_history"), STORIES.values(), ids=STORIES)
+def test_history_without_the_fault_has_no_anomalies(check, write_history, tmp_path):
     history = WrittenHistory()
-    tell(history, False)
+    write_history(history, False)
     assert history.checked(tmp_path).anomalies == ()
 
 

@@ -21,7 +21,7 @@ def refused(folder, *lines):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"op": "sent"}, "'op' must be one of assigned, begin,"),
         ({"op": ["send"]}, "'op' must be one of"),
@@ -47,12 +47,12 @@ def refused(folder, *lines):
         ({"op": "assigned", "group": "g", "generation": 1, "partitions": [[["t"], 0]]}, "a topic must be a string"),
     ],
 )
-def test_invalid_operation_is_reported_with_file_and_line(tmp_path, change, said):
+def test_invalid_operation_is_reported_with_file_and_line(tmp_path, change, message):
     text = refused(
         tmp_path, json.dumps(SEND | {"client": "other", "value": "w", "offset": 9}), json.dumps(SEND | change)
     )
     assert text.startswith("/h.jsonl:2: ")
-    assert said in text
+    assert message in text
 
 
 def test_lines_other_than_json_objects_are_rejected(tmp_path):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from librdkafka import broker_tests
-from results import Known, card, junit, rows, subtest_passed
+from results import SuiteList, card, junit, rows, subtest_passed
 
 SUITES = Path(__file__).parents[3] / "lab" / "tools" / "suites"
 JUNIT = """<?xml version="1.0"?><testsuites><testsuite>
@@ -55,8 +55,8 @@ TABLE = """
 """
 
 
-def known(passes=(), explained=None):
-    return Known("1.0", list(passes), dict(explained or {}))
+def suite_list(passes=(), explained=None):
+    return SuiteList("1.0", list(passes), dict(explained or {}))
 
 
 def test_a_junit_report_tells_each_test_once_and_an_error_at_the_end_fails_it():
@@ -78,14 +78,14 @@ def test_summary_rows_count_in_any_colour_and_unfinished_tests_fail():
 
 
 def test_a_subtest_has_passed_only_where_the_runner_says_so():
-    said = (
+    output = (
         "\x1b[36m[0045_x / 0.001s] \x1b[35m[ do_test_more:159 ]\n"
         "\x1b[36m[0045_x / 9.001s] \x1b[32m[ do_test_more:159: PASS (9.00s) ]\n"
         "\x1b[36m[0045_x / 9.002s] \x1b[35m[ do_test_less:202 ]\n"
     )
-    assert subtest_passed(said, "do_test_more")
-    assert not subtest_passed(said, "do_test_less")
-    assert not subtest_passed(said, "do_test_other")
+    assert subtest_passed(output, "do_test_more")
+    assert not subtest_passed(output, "do_test_less")
+    assert not subtest_passed(output, "do_test_other")
 
 
 def test_the_tests_that_need_a_broker_are_read_off_the_runners_table():
@@ -101,68 +101,68 @@ def test_the_tests_that_need_a_broker_are_read_off_the_runners_table():
 def test_regressions_and_unexplained_failures_are_reported():
     results = {"a": "passed", "b": "failed", "c": "failed", "d": "failed", "e": "skipped"}
 
-    assert known(["a", "b", "gone"], {"c": "because"}).judge("suite", results) == [
+    assert suite_list(["a", "b", "gone"], {"c": "because"}).judge("suite", results) == [
         "suite: b passed before and is failed",
         "suite: gone passed before and is gone",
         "suite: d failed, and suite.toml does not say why",
     ]
-    assert known(["a"], {"b": "1", "c": "2", "d": "3"}).judge("suite", results) == []
+    assert suite_list(["a"], {"b": "1", "c": "2", "d": "3"}).judge("suite", results) == []
 
 
 def test_a_list_only_grows_and_what_passes_needs_no_reason_any_more():
-    before = known(["a", "b"], {"c": "because", "d": "for"})
+    before = suite_list(["a", "b"], {"c": "because", "d": "for"})
 
     after = before.grown({"a": "passed", "b": "failed", "c": "passed", "d": "failed"})
 
-    assert after == known(["a", "b", "c"], {"d": "for"})
+    assert after == suite_list(["a", "b", "c"], {"d": "for"})
 
 
 def test_written_list_is_read_back():
-    given = known(["b::test[x]", "a"], {"c": "no authorizer: ACLs are not served"})
+    written = suite_list(["b::test[x]", "a"], {"c": "no authorizer: ACLs are not served"})
 
-    assert Known.parse(given.build()) == known(["a", "b::test[x]"], given.explained)
+    assert SuiteList.parse(written.build()) == suite_list(["a", "b::test[x]"], written.explained)
 
 
 def test_the_card_counts_every_suite_and_explains_what_does_not_pass():
-    told = card(
+    text = card(
         {
-            "first": (known(["a"], {"b": "for a reason"}), {"a": "passed", "b": "failed", "c": "skipped"}),
-            "second": (known(["a"]), {"a": "passed"}),
+            "first": (suite_list(["a"], {"b": "for a reason"}), {"a": "passed", "b": "failed", "c": "skipped"}),
+            "second": (suite_list(["a"]), {"a": "passed"}),
         },
         "",
         ["first", "second"],
     )
 
-    assert "| first | 1.0 | 3 | 1 | 1 | 1 |" in told
-    assert "| second | 1.0 | 1 | 1 | 0 | 0 |" in told
-    assert "| b | failed | for a reason |\n| c | skipped | the test skips itself |" in told
-    assert "## second" not in told
+    assert "| first | 1.0 | 3 | 1 | 1 | 1 |" in text
+    assert "| second | 1.0 | 1 | 1 | 0 | 0 |" in text
+    assert "| b | failed | for a reason |\n| c | skipped | the test skips itself |" in text
+    assert "## second" not in text
 
 
 def test_skipped_suites_keep_their_score():
-    first = known(["a"], {"b": "for a reason"}), {"a": "passed", "b": "failed"}
+    first = suite_list(["a"], {"b": "for a reason"}), {"a": "passed", "b": "failed"}
     whole = card({"first": first, "second": first}, "", ["first", "second"])
 
-    again = known(["a", "b"]), {"a": "passed", "b": "passed"}
-    told = card({"second": again}, whole, ["first", "second", "third"])
+    again = suite_list(["a", "b"]), {"a": "passed", "b": "passed"}
+    text = card({"second": again}, whole, ["first", "second", "third"])
 
-    assert told == card({"first": first, "second": again}, "", ["first", "second"])
-    assert "| first | 1.0 | 2 | 1 | 1 | 0 |" in told
-    assert "## second" not in told
+    assert text == card({"first": first, "second": again}, "", ["first", "second"])
+    assert "| first | 1.0 | 2 | 1 | 1 | 0 |" in text
+    assert "## second" not in text
 
 
 def test_how_a_test_ended_is_known_without_the_summary_where_another_left_threads_behind():
-    said = (
+    output = (
         "\x1b[36m[0045_a / 31.0s] \x1b[32m================= Test 0045_a PASSED =================\x1b[0m\n"
         "[0045_c / 1.0s] ================= Test 0045_c SKIPPED =================\n"
         "6 thread(s) still active in librdkafka\n"
     )
-    assert rows(said) == {"0045_a": "passed", "0045_c": "skipped"}
+    assert rows(output) == {"0045_a": "passed", "0045_c": "skipped"}
 
 
 @pytest.mark.parametrize("listed", sorted(SUITES.glob("*.toml")), ids=lambda path: path.stem)
 def test_the_lists_in_the_repository_say_nothing_twice(listed):
-    this = Known.parse(listed.read_text())
+    this = SuiteList.parse(listed.read_text())
 
     assert sorted(set(this.passes)) == sorted(this.passes)
     assert not set(this.passes) & set(this.explained)
