@@ -233,7 +233,7 @@ class TestSilenceAtPollLimit:
 
     def first_batch(self, stage, end, *, lag=40, ms=60_000):
         """Play a member that gets partitions with lag, handles its first batch for ``ms``, and then ends."""
-        for p in range(6):
+        for p in range(6 if lag is not None else 0):
             stage.topics.ends["t", p] = 5 + lag
             stage.commit({("t", p): 5}, member_id="", generation=-1)
         epoch = stage.come("m1", client_id="worker", connection=1).member_epoch
@@ -266,6 +266,19 @@ class TestSilenceAtPollLimit:
         self.first_batch(stage, lambda: stage.beat("m1", -1, client_id="worker", connection=1), lag=lag, ms=ms)
 
         assert rebalance(stage).cause == "MEMBER_LEFT"
+
+    def test_leave_at_the_poll_limit_of_a_group_without_any_commit_names_leave_and_missed_poll(self, stage):
+        self.first_batch(stage, lambda: stage.beat("m1", -1, client_id="worker", connection=1), lag=None)
+
+        this = rebalance(stage)
+
+        assert (this.cause, this.also, this.confidence) == ("MEMBER_LEFT", ("MAX_POLL_EXCEEDED",), "low")
+        assert "raise max.poll.interval.ms" in this.advice
+
+    def test_leave_at_another_time_of_a_group_without_any_commit_is_member_left(self, stage):
+        self.first_batch(stage, lambda: stage.beat("m1", -1, client_id="worker", connection=1), lag=None, ms=30_000)
+
+        assert (rebalance(stage).cause, rebalance(stage).confidence) == ("MEMBER_LEFT", "proof")
 
     def test_silence_at_the_poll_limit_without_any_commit_has_max_poll_exceeded_as_cause(self, stage):
         self.first_batch(stage, lambda: stage.advance(45_000))

@@ -576,6 +576,26 @@ class TestTwoCauses:
 
         assert (finding.cause, finding.also, finding.confidence) == ("MAX_POLL_EXCEEDED", ("MEMBER_LEFT",), "low")
 
+    def test_leave_after_commits_without_progress_names_leave_and_missed_poll_if_the_client_returns(self, stage):
+        """aiokafka: its poll interval is in no record, and it commits the same offset again and again."""
+        group = Group(stage, ["a", "b"], rebalance_ms=SESSION_MS)
+        group.beat(20_000, commits=["a", "b"])
+        for _ in range(7):
+            group.beat(4_000)
+            group.position -= 1
+            group.commit("b")
+        group.leave("b")
+        group.round()
+        alone = latest(stage)
+        group.ids["b"], group.tickets["b"] = group.enter("b")
+        group.round()
+
+        finding = stage.findings()[-2]
+
+        assert (alone.cause, alone.also, alone.confidence) == ("MEMBER_LEFT", (), "medium")
+        assert (finding.cause, finding.also, finding.confidence) == ("MEMBER_LEFT", ("MAX_POLL_EXCEEDED",), "low")
+        assert finding.departures[finding.trigger.member_id] == "left"
+
     def test_silence_of_a_static_member_is_a_missed_poll_only_after_poll_interval_and_session_timeout(self):
         def cause(silent_ms):
             stage = WatchedStage()

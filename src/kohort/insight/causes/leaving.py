@@ -72,7 +72,29 @@ def find_left(begin: Beginning, sent: Evidence) -> Finding:
     if gone is not None:
         closed = Evidence("connection_closed", f"{seconds(gone.after_ms)} after it left", gone.at_ms)
         evidence = (*evidence, closed)
-    return Finding("MEMBER_LEFT", "proof", f"{begin.members_text} left the group{begin.reason_text}", evidence)
+    clause = f"{begin.members_text} left the group{begin.reason_text}"
+    if _may_be_missed_poll(begin):
+        clause += ", or did not poll within max.poll.interval.ms: it has never committed, so its progress is unknown"
+        return Finding("MEMBER_LEFT", "low", clause, evidence, ("MAX_POLL_EXCEEDED",))
+    return Finding("MEMBER_LEFT", "proof", clause, evidence)
+
+
+def _may_be_missed_poll(begin: Beginning) -> bool:
+    """Return True for a leave at the poll limit by a member without any commit, whose lag is unknown."""
+    vitals, gone = begin.vitals, begin.disconnected
+    if vitals is None or begin.reason or vitals.last_progress_ms is not None or vitals.lag is not None:
+        return False
+    if vitals.connection_closed_at_ms is not None or (gone is not None and gone.after_ms <= DISCONNECT_MS):
+        return False
+    return _is_one_poll_interval(vitals, begin.at_ms, begin.assigned_ms)
+
+
+def _is_one_poll_interval(vitals: Vitals, at_ms: int, assigned_ms: int | None) -> bool:
+    if assigned_ms is None or vitals.rebalance_timeout_ms == vitals.session_timeout_ms:
+        return False
+    limit_ms = vitals.rebalance_timeout_ms
+    least_ms = limit_ms - min(AUTO_COMMIT_MS, limit_ms // 4)
+    return least_ms <= at_ms - assigned_ms <= limit_ms + 2 * AUTO_COMMIT_MS
 
 
 def find_missed_poll(
@@ -142,15 +164,13 @@ def idle_ms_of(vitals: Vitals, left_at_ms: int, assigned_ms: int | None = None) 
     For a member with lag that has never committed, the time begins with its last assignment, and is about one poll
     interval: such a member may also store its offsets elsewhere.
     """
-    after_poll_ms = min(AUTO_COMMIT_MS, vitals.rebalance_timeout_ms // 4)
-    least_ms = vitals.rebalance_timeout_ms - after_poll_ms
     if vitals.last_progress_ms is not None:
         idle_ms = left_at_ms - vitals.last_progress_ms
-        return idle_ms if idle_ms >= least_ms else None
-    if assigned_ms is None or not vitals.lag:
+        after_poll_ms = min(AUTO_COMMIT_MS, vitals.rebalance_timeout_ms // 4)
+        return idle_ms if idle_ms >= vitals.rebalance_timeout_ms - after_poll_ms else None
+    if assigned_ms is None or not vitals.lag or not _is_one_poll_interval(vitals, left_at_ms, assigned_ms):
         return None
-    idle_ms = left_at_ms - assigned_ms
-    return idle_ms if least_ms <= idle_ms <= vitals.rebalance_timeout_ms + 2 * AUTO_COMMIT_MS else None
+    return left_at_ms - assigned_ms
 
 
 def client_reports(vitals: Vitals | None, at_ms: int) -> tuple[Evidence, ...]:

@@ -196,7 +196,8 @@ def _matches_expiry(departure: Departure, session_ms: int) -> bool:
 def _left(departure: Departure, session_ms: int, poll_ms: int | None) -> Finding:
     confidence: Confidence = "high"
     unseen = Evidence("unknown", "possibly removed by another client: a watcher sees no requests")
-    if poll_ms is not None and departure.idle_ms >= poll_ms - min(AUTO_COMMIT_MS, poll_ms // 4):
+    is_idle = poll_ms is not None and departure.idle_ms >= poll_ms - min(AUTO_COMMIT_MS, poll_ms // 4)
+    if is_idle and poll_ms is not None:
         confidence = "medium"
         what = f"possibly a missed poll: no commit progress for {seconds(departure.idle_ms)}"
         unseen = Evidence("unknown", f"{what}, its limit is {limit(poll_ms)} between polls")
@@ -205,6 +206,8 @@ def _left(departure: Departure, session_ms: int, poll_ms: int | None) -> Finding
         confidence = "medium"
         clause += f", and {name_of(departure.back)} joined from the same client: a restart, or a rejoin"
     evidence = (*_facts(departure), _session_fact("not_expired", departure, session_ms), unseen)
+    if departure.back is not None and is_idle:
+        return Finding("MEMBER_LEFT", "low", clause, evidence, ("MAX_POLL_EXCEEDED",))
     return Finding("MEMBER_LEFT", confidence, clause, evidence)
 
 
