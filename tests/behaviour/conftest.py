@@ -15,7 +15,7 @@ from support.raw.raw_client import RawClient
 from support.waiting import eventually
 
 OPTIONS = {"group.min.session.timeout.ms": 500, "group.max.size": 5}
-KNOWN_S = 60
+METADATA_S = 60
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -63,6 +63,6 @@ def topic(request: pytest.FixtureRequest, bootstrap: str, name: str) -> str:
     with kohort.Admin(bootstrap_servers=bootstrap) as admin:
         admin.create_topics({name: request.module.PARTITIONS})
         # Kafka's broker learns of it from its controller, a moment later
-        known = "the topic was never known"
-        eventually(lambda: not admin.describe_topics([name]).errors, known, deadline_s=KNOWN_S, pause_s=0.01)
+        message = "the topic was never known"
+        eventually(lambda: not admin.describe_topics([name]).errors, message, deadline_s=METADATA_S, pause_s=0.01)
     return name

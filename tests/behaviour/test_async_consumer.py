@@ -22,8 +22,8 @@ def producer(bootstrap: str) -> Iterator[kohort.Producer]:
 @pytest.fixture
 def make(bootstrap: str, topic: str) -> Callable[..., AsyncConsumer]:
     def make(**options: object) -> AsyncConsumer:
-        given = {"group_id": topic, "auto_offset_reset": "earliest", "metadata_max_age_ms": 500, **options}
-        return AsyncConsumer(bootstrap_servers=bootstrap, **given)
+        settings = {"group_id": topic, "auto_offset_reset": "earliest", "metadata_max_age_ms": 500, **options}
+        return AsyncConsumer(bootstrap_servers=bootstrap, **settings)
 
     return make
 
@@ -48,12 +48,12 @@ def test_iteration_yields_records_and_advances_positions(producer, make, topic):
     async def story() -> None:
         async with make() as consumer:
             consumer.subscribe(topic)
-            seen = []
+            values = []
             async for record in consumer:
-                seen.append(int(record.value))
-                if len(seen) == 100:
+                values.append(int(record.value))
+                if len(values) == 100:
                     break
-            assert sorted(seen) == list(range(100))
+            assert sorted(values) == list(range(100))
             partitions = consumer.assignment()
             assert partitions == {TopicPartition(topic, n) for n in range(4)}
             await consumer.commit()
@@ -114,18 +114,18 @@ def test_seek_pause_and_offsets_for_times_work_from_other_tasks(producer, make, 
 
 def test_listener_may_await_a_commit_before_revocation(producer, make, topic):
     send(producer, topic, 20)
-    told: list[tuple[str, int]] = []
+    callbacks: list[tuple[str, int]] = []
 
     class Listener:
         def __init__(self, consumer: AsyncConsumer) -> None:
             self.consumer = consumer
 
         def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-            told.append(("assigned", len(partitions)))
+            callbacks.append(("assigned", len(partitions)))
 
         async def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
             await self.consumer.commit()
-            told.append(("revoked", len(partitions)))
+            callbacks.append(("revoked", len(partitions)))
 
         on_partitions_lost = on_partitions_revoked
 
@@ -137,10 +137,10 @@ def test_listener_may_await_a_commit_before_revocation(producer, make, topic):
                 count += len(await first.poll(500))
             async with make(enable_auto_commit=False) as second:
                 second.subscribe(topic)
-                while not (second.assignment() and told[-1] == ("assigned", 2)):
-                    given = await asyncio.gather(first.poll(50), second.poll(50))
-                    assert given == [[], []], "what was committed is not read again"
-        assert told == [("assigned", 4), ("revoked", 4), ("assigned", 2), ("revoked", 2)]
+                while not (second.assignment() and callbacks[-1] == ("assigned", 2)):
+                    records = await asyncio.gather(first.poll(50), second.poll(50))
+                    assert records == [[], []], "what was committed is not read again"
+        assert callbacks == [("assigned", 4), ("revoked", 4), ("assigned", 2), ("revoked", 2)]
 
     run(story())
 
@@ -153,14 +153,14 @@ def test_cancelled_poll_consumes_nothing(producer, make, topic):
                 async with asyncio.timeout(0.2):
                     await consumer.poll(60_000)
             send(producer, topic, 10)
-            seen: list[int] = []
-            while len(seen) < 10:
+            values: list[int] = []
+            while len(values) < 10:
                 try:
                     async with asyncio.timeout(0.02):
-                        seen += [int(r.value) for r in await consumer.poll(60_000, max_records=1)]
+                        values += [int(r.value) for r in await consumer.poll(60_000, max_records=1)]
                 except TimeoutError:
                     continue
-            assert sorted(seen) == list(range(10))
+            assert sorted(values) == list(range(10))
 
     run(story())
 
@@ -185,11 +185,11 @@ def test_close_ends_poll_and_iteration_of_another_task(producer, make, topic):
         consumer = make()
         consumer.subscribe(topic)
         first = asyncio.Event()
-        seen: list[bytes | None] = []
+        values: list[bytes | None] = []
 
         async def read() -> None:
             async for record in consumer:
-                seen.append(record.value)
+                values.append(record.value)
                 first.set()
 
         reader = asyncio.create_task(read())
@@ -197,7 +197,7 @@ def test_close_ends_poll_and_iteration_of_another_task(producer, make, topic):
         await consumer.close()
         await consumer.close()
         await reader
-        assert seen == [b"0"]
+        assert values == [b"0"]
         for call in (consumer.poll(), consumer.commit(), consumer.getone()):
             with pytest.raises(UsageError, match="closed"):
                 await call
@@ -228,7 +228,7 @@ def test_close_commits_and_leaves_so_that_the_next_member_joins_immediately(prod
 def test_commit_async_callbacks_run_in_order(producer, make, topic):
     send(producer, topic, 1)
     partition = TopicPartition(topic, 0)
-    heard: list[int] = []
+    committed: list[int] = []
 
     async def story() -> None:
         async with make(enable_auto_commit=False) as consumer:
@@ -236,10 +236,10 @@ def test_commit_async_callbacks_run_in_order(producer, make, topic):
             for offset in (1, 2, 3):
                 consumer.commit_async(
                     {partition: OffsetAndMetadata(offset, "so far")},
-                    lambda offsets, _: heard.append(offsets[partition][0]),
+                    lambda offsets, _: committed.append(offsets[partition][0]),
                 )
             await consumer.commit({partition: OffsetAndMetadata(4, "done")})
-            assert heard == [1, 2, 3]
+            assert committed == [1, 2, 3]
             assert await consumer.committed([partition]) == {partition: OffsetAndMetadata(4, "done")}
 
     run(story())

@@ -22,14 +22,14 @@ def producer(bootstrap: str) -> Iterator[kohort.Producer]:
 @pytest.fixture
 def make(bootstrap: str, topic: str) -> Callable[..., AsyncConsumerGroup]:
     def make(**options: object) -> AsyncConsumerGroup:
-        given = {
+        settings = {
             "group_id": topic,
             "auto_offset_reset": "earliest",
             "heartbeat_interval_ms": 100,
             "metadata_max_age_ms": 500,
             **options,
         }
-        return AsyncConsumerGroup(bootstrap_servers=bootstrap, **given)
+        return AsyncConsumerGroup(bootstrap_servers=bootstrap, **settings)
 
     return make
 
@@ -224,7 +224,7 @@ def test_manual_commit_waits_until_it_is_persisted(bootstrap, producer, make, to
 
 def test_usage_errors_of_group_explain_the_mistake(bootstrap, producer, make, topic):
     send(producer, topic, 1)
-    told: list[str] = []
+    errors: list[str] = []
 
     async def story() -> None:
         group = make()
@@ -235,11 +235,11 @@ def test_usage_errors_of_group_explain_the_mistake(bootstrap, producer, make, to
                 for call in (group.close(), group.run(topic, self)):
                     with pytest.raises(UsageError) as error:
                         await call
-                    told.append(str(error.value))
+                    errors.append(str(error.value))
 
         handler = Closes()
         running = asyncio.create_task(group.run(topic, handler), name="runner")
-        await until(lambda: len(told) == 2)
+        await until(lambda: len(errors) == 2)
         await group.close()
         await group.close()
         await running
@@ -247,7 +247,7 @@ def test_usage_errors_of_group_explain_the_mistake(bootstrap, producer, make, to
             await group.consume(topic, handler)
 
     run(story())
-    assert told == [
+    assert errors == [
         "close() in a handler would wait for this handler: call stop() in handlers, close() elsewhere",
         "task 'runner' already runs the group",
     ]

@@ -25,47 +25,47 @@ def member(address: str, group: str):
 
 
 def a_watch(address: str, folder: Path, **options) -> tuple[BackgroundWatch, list[str], list[tuple[str, str]]]:
-    said: list[str] = []
+    messages: list[str] = []
     causes: list[tuple[str, str]] = []
     clients = WatchClients(
         lambda: kohort.Admin(bootstrap_servers=address, request_timeout_ms=2_000),
-        lambda given: kohort.Consumer(given, bootstrap_servers=address),
+        lambda message: kohort.Consumer(message, bootstrap_servers=address),
     )
     settings = WatchSettings(interval_s=0.2, store=folder / "w.sqlite", **options)
     watch = BackgroundWatch(
-        clients, address, settings, log=said.append, report=lambda found: causes.append((found.group, found.cause))
+        clients, address, settings, log=messages.append, report=lambda found: causes.append((found.group, found.cause))
     )
-    return watch, said, causes
+    return watch, messages, causes
 
 
 def test_background_watch_reports_new_rebalances_and_resumes_from_its_file(tmp_path):
     with kohort.Broker({"group.initial.rebalance.delay.ms": 0}) as broker:
-        watch, said, causes = a_watch(broker.bootstrap, tmp_path)
+        watch, messages, causes = a_watch(broker.bootstrap, tmp_path)
         with member(broker.bootstrap, "before"), watching_in_background(watch):
             eventually(lambda: watch.view.is_up)
             with member(broker.bootstrap, "after"):
                 eventually(lambda: ("after", "GROUP_FORMING") in causes)
-            seen = watch.view
+            view = watch.view
         assert causes.count(("after", "GROUP_FORMING")) == 1
-        assert seen.groups >= 1
-        assert seen.records > 0
-        assert (seen.failures, said) == (0, [])
+        assert view.groups >= 1
+        assert view.records > 0
+        assert (view.failures, messages) == (0, [])
         assert not watch.view.is_up
 
-        again, said, causes = a_watch(broker.bootstrap, tmp_path)
+        again, messages, causes = a_watch(broker.bootstrap, tmp_path)
         with watching_in_background(again):
             eventually(lambda: again.view.is_up)
-        assert said == []
+        assert messages == []
 
 
 def test_unreachable_cluster_is_reported_once_and_watched_again_after_its_return(tmp_path):
     with kohort.Broker() as first:
         port = first.port
-    watch, said, _ = a_watch(f"127.0.0.1:{port}", tmp_path)
+    watch, messages, _ = a_watch(f"127.0.0.1:{port}", tmp_path)
     with watching_in_background(watch):
         eventually(lambda: watch.view.failures >= 2)
-        assert len(said) == 1
-        assert "cannot watch" in said[0]
+        assert len(messages) == 1
+        assert "cannot watch" in messages[0]
         assert not watch.view.is_up
         with kohort.Broker(listen=f"127.0.0.1:{port}") as broker:
             with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
@@ -73,10 +73,10 @@ def test_unreachable_cluster_is_reported_once_and_watched_again_after_its_return
                 admin.alter_group_offsets("g", {TopicPartition("t", 0): OffsetAndMetadata(0)})
             eventually(lambda: watch.view.is_up)
             assert watch.view.groups == 1
-            assert len(said) == 1
+            assert len(messages) == 1
         last_ms = watch.view.until_ms
-        eventually(lambda: len(said) == 2)
-    assert "cannot poll group states" in said[1], "a second kind of failure is reported once, too"
+        eventually(lambda: len(messages) == 2)
+    assert "cannot poll group states" in messages[1], "a second kind of failure is reported once, too"
     assert watch.view.until_ms - last_ms < 1_000, "until_ms stays at the last answer"
 
 
@@ -86,9 +86,9 @@ def test_journal_file_of_another_watcher_is_reported(tmp_path):
             admin.create_topics({"t": 1})
             admin.alter_group_offsets("g", {TopicPartition("t", 0): OffsetAndMetadata(0)})
         one, _, _ = a_watch(broker.bootstrap, tmp_path)
-        two, said, _ = a_watch(broker.bootstrap, tmp_path)
+        two, messages, _ = a_watch(broker.bootstrap, tmp_path)
         with watching_in_background(one):
             eventually(lambda: one.view.is_up)
             with watching_in_background(two):
-                eventually(lambda: said)
-            assert "another watcher uses the journal of this cluster" in said[0]
+                eventually(lambda: messages)
+            assert "another watcher uses the journal of this cluster" in messages[0]

@@ -93,9 +93,9 @@ def test_memory_is_bounded_for_hostile_connections():
         strangers = [RawClient(served.bootstrap) for _ in range(40)]
         for stranger in strangers:  # each promises 100 MB and sends little
             stranger.send_bytes(struct.pack(">i", 100_000_000) + b"x" * 1000)
-        asked = FetchPartition(partition=0, partition_max_bytes=64 * MIB)
+        partition = FetchPartition(partition=0, partition_max_bytes=64 * MIB)
         request = FetchRequest(
-            max_bytes=64 * MIB, session_epoch=-1, topics=[FetchTopic(topic="big", partitions=[asked])]
+            max_bytes=64 * MIB, session_epoch=-1, topics=[FetchTopic(topic="big", partitions=[partition])]
         )
         greedy = [RawClient(served.bootstrap) for _ in range(5)]
         for one in greedy:  # each asks for a thousand megabytes and reads nothing
@@ -136,8 +136,10 @@ def test_last_file_handles_are_reserved_for_logs(tmp_path):
 
 def test_slow_readers_and_incomplete_requests_use_little_memory(tmp_path):
     value = b"v" * 900_000
-    asked = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=50 * MIB)
-    fetch = FetchRequest(max_bytes=50 * MIB, session_epoch=-1, topics=[FetchTopic(topic="large", partitions=[asked])])
+    request_partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=50 * MIB)
+    fetch = FetchRequest(
+        max_bytes=50 * MIB, session_epoch=-1, topics=[FetchTopic(topic="large", partitions=[request_partition])]
+    )
     with Served(data=tmp_path) as served, RawClient(served.bootstrap) as honest, ExitStack() as open_peers:
 
         def connect() -> RawClient:

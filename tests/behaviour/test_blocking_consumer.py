@@ -41,8 +41,8 @@ def consumer(bootstrap: str, topic: str) -> Iterator[Callable[..., kohort.Consum
     with contextlib.ExitStack() as stack:
 
         def make(**options: object) -> kohort.Consumer:
-            given = {"group_id": topic, "auto_offset_reset": "earliest", "metadata_max_age_ms": 500, **options}
-            return stack.enter_context(kohort.Consumer(bootstrap_servers=bootstrap, **given))
+            settings = {"group_id": topic, "auto_offset_reset": "earliest", "metadata_max_age_ms": 500, **options}
+            return stack.enter_context(kohort.Consumer(bootstrap_servers=bootstrap, **settings))
 
         yield make
 
@@ -294,14 +294,14 @@ def test_commit_async_callbacks_run_in_order_of_commits(producer, consumer, topi
     reader = consumer(enable_auto_commit="false")
     reader.subscribe(topic)
     read(reader, 10)
-    heard: list[object] = []
+    callbacks: list[object] = []
     p = TopicPartition(topic, 0)
-    reader.commit_async({p: OffsetAndMetadata(1)}, lambda offsets, error: heard.append((offsets[p].offset, error)))
-    reader.commit_async({p: OffsetAndMetadata(2)}, lambda offsets, error: heard.append((offsets[p].offset, error)))
+    reader.commit_async({p: OffsetAndMetadata(1)}, lambda offsets, error: callbacks.append((offsets[p].offset, error)))
+    reader.commit_async({p: OffsetAndMetadata(2)}, lambda offsets, error: callbacks.append((offsets[p].offset, error)))
 
     reader.commit({p: OffsetAndMetadata(3, "done")})
 
-    assert heard == [(1, None), (2, None)]
+    assert callbacks == [(1, None), (2, None)]
     assert reader.committed([p]) == {p: OffsetAndMetadata(3, "done")}
 
 
@@ -416,13 +416,13 @@ def test_garbage_collected_blocking_consumer_leaves_its_group(bootstrap, produce
 def test_failed_commit_async_reports_to_its_callback_only(consumer, topic):
     reader = consumer(enable_auto_commit=False)
     reader.assign([TopicPartition(topic, 0)])
-    heard: list[str] = []
+    errors: list[str] = []
     too_long = {TopicPartition(topic, 0): OffsetAndMetadata(1, "x" * 5000)}
-    reader.commit_async(too_long, lambda _offsets, error: heard.append(str(error)))
+    reader.commit_async(too_long, lambda _offsets, error: errors.append(str(error)))
 
     reader.commit({TopicPartition(topic, 0): OffsetAndMetadata(2)})
 
-    assert "OFFSET_METADATA_TOO_LARGE" in heard[0]
+    assert "OFFSET_METADATA_TOO_LARGE" in errors[0]
 
 
 def test_changed_assignment_commits_positions_of_the_previous(producer, consumer, topic):

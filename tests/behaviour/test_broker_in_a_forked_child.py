@@ -60,7 +60,7 @@ def test_calls_in_a_forked_child_raise_usage_error_with_the_parents_pid():
     with kohort.Broker(nodes=2) as broker:
         found = in_child(refusals, broker)
 
-    assert {name for name, told in found.items() if "the parent before fork()" not in told} == set()
+    assert {name for name, message in found.items() if "the parent before fork()" not in message} == set()
 
 
 def produce(broker):

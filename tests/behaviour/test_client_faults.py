@@ -91,7 +91,7 @@ def echo():
 ASK = bytes.fromhex("0000000a 0012 0000 00000007 ffff")
 
 
-def asked(proxy, timeout_s=0.5):
+def response_through(proxy, timeout_s=0.5):
     with socket.create_connection(("127.0.0.1", proxy.port), timeout=20) as client:
         client.sendall(ASK)
         client.settimeout(timeout_s)
@@ -102,25 +102,25 @@ def asked(proxy, timeout_s=0.5):
 
 
 def test_proxy_forwards_and_heals(echo):
-    assert asked(echo)[4:] == ASK[8:12]
+    assert response_through(echo)[4:] == ASK[8:12]
     echo.set(silent={TO_CLIENT})
     with pytest.raises(TimeoutError):
-        asked(echo)
+        response_through(echo)
     echo.heal()
-    assert asked(echo, 20)[4:] == ASK[8:12]
+    assert response_through(echo, 20)[4:] == ASK[8:12]
 
 
 def test_proxy_refuses_resets_and_stalls(echo):
     echo.close_door()
     with pytest.raises(ConnectionRefusedError):
-        asked(echo)
+        response_through(echo)
     echo.be_dead()
     with pytest.raises(TimeoutError), socket.create_connection(("127.0.0.1", echo.port), timeout=0.5):
         pass
     echo.open_door()
     echo.set(cut_after=(3, 3))
     with pytest.raises(ConnectionResetError):
-        asked(echo, 20)
+        response_through(echo, 20)
     echo.heal()
     echo.set(injected=b"HTTP/1.1 ")
-    assert asked(echo, 20) == b"HTTP/1.1"
+    assert response_through(echo, 20) == b"HTTP/1.1"

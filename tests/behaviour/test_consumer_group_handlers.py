@@ -27,14 +27,14 @@ def group(bootstrap: str, topic: str) -> Iterator[Callable[..., ConsumerGroup]]:
     with contextlib.ExitStack() as stack:
 
         def make(**options: object) -> ConsumerGroup:
-            given = {
+            settings = {
                 "group_id": topic,
                 "auto_offset_reset": "earliest",
                 "heartbeat_interval_ms": 100,
                 "metadata_max_age_ms": 500,
                 **options,
             }
-            return stack.enter_context(ConsumerGroup(bootstrap_servers=bootstrap, **given))
+            return stack.enter_context(ConsumerGroup(bootstrap_servers=bootstrap, **settings))
 
         yield make
 
@@ -143,10 +143,12 @@ def test_handler_error_in_a_thread_ends_the_session_and_names_the_partition(boot
             super().handle(record)
 
     handler, members = Fails(), group()
-    with pytest.raises(HandlerFailed, match=rf"consume_claim of {topic}-1 failed: ZeroDivisionError: at five") as told:
+    with pytest.raises(
+        HandlerFailed, match=rf"consume_claim of {topic}-1 failed: ZeroDivisionError: at five"
+    ) as failure:
         members.run(topic, handler)
 
-    assert isinstance(told.value.__cause__, ZeroDivisionError)
+    assert isinstance(failure.value.__cause__, ZeroDivisionError)
     assert handler.events == ["setup", "cleanup"]
     assert committed(bootstrap, topic, topic) == 5
 
@@ -266,7 +268,7 @@ def test_errors_of_setup_and_cleanup_are_raised(producer, group, topic):
 
 def test_close_from_another_thread_ends_run_and_from_a_handler_raises_usage_error(producer, group, topic):
     send(producer, topic, 4)
-    told: list[str] = []
+    errors: list[str] = []
 
     class Closes(Writer):
         def handle(self, record):
@@ -274,17 +276,19 @@ def test_close_from_another_thread_ends_run_and_from_a_handler_raises_usage_erro
             try:
                 members.close()
             except UsageError as error:
-                told.append(str(error))
+                errors.append(str(error))
 
     members = group()
     running = Running(members, topic, Closes())
-    eventually(lambda: len(told) == 4)
+    eventually(lambda: len(errors) == 4)
     members.close()
     running.join(DEADLINE_S)
 
     assert not running.is_alive()
     assert running.error is None
-    assert set(told) == {"close() in a handler would wait for this handler: call stop() in handlers, close() elsewhere"}
+    assert set(errors) == {
+        "close() in a handler would wait for this handler: call stop() in handlers, close() elsewhere"
+    }
     with pytest.raises(UsageError, match="closed"):
         members.consume(topic, Writer())
 

@@ -58,8 +58,8 @@ def test_blocking_consumer_fetches_damaged_data_again(
         assert read(consumer) == RECORDS
 
     assert relay.damaged == 1
-    told = [r.message for r in caplog.records if r.name == "kohort.consumer" and r.levelno == logging.WARNING]
-    assert any(text.startswith("flights-0 at offset 10: CRC ") and "fetching again" in text for text in told)
+    warnings = [r.message for r in caplog.records if r.name == "kohort.consumer" and r.levelno == logging.WARNING]
+    assert any(text.startswith("flights-0 at offset 10: CRC ") and "fetching again" in text for text in warnings)
 
 
 def test_async_consumer_fetches_damaged_data_again(relay: Relay):

@@ -107,15 +107,15 @@ def test_granting_the_named_right_allows_the_call(
     places: tuple[kohort.Admin, dict[str, str]], call: str, number: int
 ) -> None:
     admin, as_alice = places
-    given: list[AclBinding] = []
+    new_acls: list[AclBinding] = []
     with kohort.Admin(as_alice) as alice:
         while denied := called(alice, CALLS[call][number]):
             acl = granted(str(denied))
-            assert acl not in given, f"given what it names, it is denied still: {denied}"
+            assert acl not in new_acls, f"given what it names, it is denied still: {denied}"
             admin.create_acls([acl])
-            given.append(acl)
-    assert given, "nobody who has no right is served"
-    assert len(given) <= len(REQUIRED_OPERATIONS[call]), f"{given}: the first should have been enough"
+            new_acls.append(acl)
+    assert new_acls, "nobody who has no right is served"
+    assert len(new_acls) <= len(REQUIRED_OPERATIONS[call]), f"{new_acls}: the first should have been enough"
 
 
 def test_results_name_the_missing_right_of_each_item(places: tuple[kohort.Admin, dict[str, str]]) -> None:

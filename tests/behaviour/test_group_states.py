@@ -65,18 +65,18 @@ def scene(request, broker):
 
 def test_heartbeat_in_each_group_state(scene):
     ben = scene.ben
-    known = scene.state not in ("Empty", "Dead")
+    is_member = scene.state not in ("Empty", "Dead")
 
-    assert ben.heartbeat() == {"PreparingRebalance": REBALANCING}.get(scene.state, 0 if known else UNKNOWN)
-    assert ben.heartbeat(generation_id=77) == (STALE if known else UNKNOWN)
+    assert ben.heartbeat() == {"PreparingRebalance": REBALANCING}.get(scene.state, 0 if is_member else UNKNOWN)
+    assert ben.heartbeat(generation_id=77) == (STALE if is_member else UNKNOWN)
     assert ben.heartbeat(member_id="stranger") == UNKNOWN
 
 
 def test_sync_group_in_each_group_state(scene):
     ben = scene.ben
-    known = scene.state not in ("Empty", "Dead")
+    is_member = scene.state not in ("Empty", "Dead")
 
-    assert ben.sync(generation_id=77).error_code == (STALE if known else UNKNOWN)
+    assert ben.sync(generation_id=77).error_code == (STALE if is_member else UNKNOWN)
     assert ben.sync(member_id="stranger").error_code == UNKNOWN
     if scene.state == "CompletingRebalance":
         ben.start_sync()  # waits for the leader
@@ -108,11 +108,13 @@ def test_offset_commit_from_outside_in_each_group_state(scene):
 
 
 def test_join_group_of_a_known_member_in_each_group_state(scene):
-    ben, known = scene.ben, scene.state not in ("Empty", "Dead")
+    ben, is_member = scene.ben, scene.state not in ("Empty", "Dead")
 
-    assert ben.refused_join(protocol_type="connect") == (ErrorCode.INCONSISTENT_GROUP_PROTOCOL if known else UNKNOWN)
+    assert ben.refused_join(protocol_type="connect") == (
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL if is_member else UNKNOWN
+    )
     assert ben.refused_join(member_id="stranger") == UNKNOWN
-    if not known:
+    if not is_member:
         assert ben.refused_join() == UNKNOWN
     elif scene.state == "PreparingRebalance":
         ben.start_join()
@@ -139,14 +141,14 @@ def test_follower_with_changed_metadata_starts_a_rebalance(scene):
 
 
 def test_leave_group_in_each_group_state(scene):
-    known = scene.state not in ("Empty", "Dead")
+    is_member = scene.state not in ("Empty", "Dead")
 
     (answer,) = scene.ben.leave().members
 
-    assert answer.error_code == (0 if known else UNKNOWN)
+    assert answer.error_code == (0 if is_member else UNKNOWN)
     if scene.state == "PreparingRebalance":
         assert scene.ann.joined().generation_id == 3  # the round waited for ben
-    elif known:
+    elif is_member:
         assert scene.ann.heartbeat() == REBALANCING
 
 

@@ -39,7 +39,7 @@ def reader(stack: ExitStack, bootstrap: str, group: str, topic: str, client_id: 
     return consumer
 
 
-def seen(admin: kohort.Admin, group: str, later_s: int = 0):
+def snapshot_of(admin: kohort.Admin, group: str, later_s: int = 0):
     (found,) = sample_groups(admin, [group], LIMITS).groups
     return msgspec.structs.replace(found, at_ms=found.at_ms + later_s * 1000)
 
@@ -51,10 +51,10 @@ def test_member_without_commits_is_stuck_until_it_commits(admin, bootstrap, fill
         while not consumer.poll(200):
             pass
         consumer.commit({tp: OffsetAndMetadata(4)})
-        looks = [seen(admin, name), seen(admin, name, 20)]
+        looks = [snapshot_of(admin, name), snapshot_of(admin, name, 20)]
         stuck = find_group(looks)
         consumer.commit({tp: OffsetAndMetadata(10)})
-        well = find_group([*looks, seen(admin, name, 40)])
+        well = find_group([*looks, snapshot_of(admin, name, 40)])
 
     assert (stuck.health, stuck.blame, stuck.members[0].state) == ("STALL", "stopped_member", "stuck")
     assert stuck.blamed is not None
@@ -83,7 +83,7 @@ def test_surplus_member_is_idle_and_the_group_healthy(admin, bootstrap, filled, 
                 consumer.poll(50)
         (owner,) = owners
         owner.commit({TopicPartition(filled, 0): OffsetAndMetadata(10)})
-        found = find_group([seen(admin, name), seen(admin, name, 20)])
+        found = find_group([snapshot_of(admin, name), snapshot_of(admin, name, 20)])
 
     assert (found.health, sorted(m.state for m in found.members)) == ("OK", ["idle", "ok"])
     assert [(one.rule, one.severity) for one in examine(found)] == [("idle", "info")]
@@ -97,6 +97,6 @@ def test_group_without_members_is_stopped_if_it_has_a_lag(admin, bootstrap, fill
             pass
         consumer.commit({tp: OffsetAndMetadata(4)})
 
-    assert find_group([seen(admin, name)]).health == "STOP"
+    assert find_group([snapshot_of(admin, name)]).health == "STOP"
     admin.alter_group_offsets(name, {tp: 10})
-    assert find_group([seen(admin, name)]).health == "OK"
+    assert find_group([snapshot_of(admin, name)]).health == "OK"

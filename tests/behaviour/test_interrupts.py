@@ -34,7 +34,7 @@ def run_to(place: int, call: Callable[[], Any]) -> None:
     before: dict[FrameType, str] = {}
     me = threading.current_thread()
 
-    def in_frame(frame: FrameType, event: str, _given: Any) -> Any:
+    def in_frame(frame: FrameType, event: str, _arg: Any) -> Any:
         nonlocal passed
         if event == "opcode":
             if before.get(frame) in LOOKS_FOR_SIGNALS:
@@ -44,7 +44,7 @@ def run_to(place: int, call: Callable[[], Any]) -> None:
             before[frame] = dis.opname[frame.f_code.co_code[frame.f_lasti]]
         return in_frame
 
-    def at_call(frame: FrameType, _event: str, _given: Any) -> Any:
+    def at_call(frame: FrameType, _event: str, _arg: Any) -> Any:
         code = frame.f_code
         if code.co_filename not in TRACED or code.co_name in OUT_OF_OUR_HANDS or threading.current_thread() is not me:
             return None

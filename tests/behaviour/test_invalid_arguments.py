@@ -44,20 +44,20 @@ TO_A_PRODUCER: dict[str, tuple[Callable[[Any, str], object], str]] = {
 }
 
 
-@pytest.mark.parametrize(("mistake", "told"), TO_A_PRODUCER.values(), ids=TO_A_PRODUCER)
-def test_producer_rejects_invalid_record_and_sends_the_next(bootstrap, topic, mistake, told):
+@pytest.mark.parametrize(("mistake", "message"), TO_A_PRODUCER.values(), ids=TO_A_PRODUCER)
+def test_producer_rejects_invalid_record_and_sends_the_next(bootstrap, topic, mistake, message):
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
-        with pytest.raises((UsageError, kohort.ApiError), match=told):
+        with pytest.raises((UsageError, kohort.ApiError), match=message):
             mistake(producer, topic)
 
         assert producer.send(topic, b"right", partition=0).result(WAIT_MS).offset == 0
 
 
-@pytest.mark.parametrize(("mistake", "told"), TO_A_PRODUCER.values(), ids=TO_A_PRODUCER)
-def test_async_producer_rejects_invalid_record_and_sends_the_next(bootstrap, topic, mistake, told):
+@pytest.mark.parametrize(("mistake", "message"), TO_A_PRODUCER.values(), ids=TO_A_PRODUCER)
+def test_async_producer_rejects_invalid_record_and_sends_the_next(bootstrap, topic, mistake, message):
     async def story() -> None:
         async with kohort.AsyncProducer(bootstrap_servers=bootstrap) as producer:
-            with pytest.raises((UsageError, kohort.ApiError), match=told):
+            with pytest.raises((UsageError, kohort.ApiError), match=message):
                 await mistake(producer, topic)
 
             assert (await (await producer.send(topic, b"right", partition=0))).offset == 0
@@ -101,12 +101,12 @@ TO_A_CONSUMER: dict[str, tuple[Callable[[Any, str], object], str]] = {
 }
 
 
-@pytest.mark.parametrize(("mistake", "told"), TO_A_CONSUMER.values(), ids=TO_A_CONSUMER)
-def test_consumer_rejects_invalid_call_and_continues(bootstrap, topic, mistake, told):
+@pytest.mark.parametrize(("mistake", "message"), TO_A_CONSUMER.values(), ids=TO_A_CONSUMER)
+def test_consumer_rejects_invalid_call_and_continues(bootstrap, topic, mistake, message):
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
         producer.send(topic, b"right", partition=0).result(WAIT_MS)
     with kohort.Consumer(bootstrap_servers=bootstrap, group_id=topic, auto_offset_reset="earliest") as consumer:
-        with pytest.raises(UsageError, match=told):
+        with pytest.raises(UsageError, match=message):
             mistake(consumer, topic)
 
         consumer.subscribe(topic)
@@ -129,7 +129,7 @@ def test_unencodable_reason_is_sent_with_replacements(bootstrap, topic):
 def test_fractional_mark_is_rejected_and_the_session_continues(bootstrap, topic):
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
         producer.send(topic, b"right", partition=0).result(WAIT_MS)
-    told: list[str] = []
+    errors: list[str] = []
 
     class Handler(kohort.GroupHandler):
         def consume_claim(self, session: kohort.GroupSession, claim: kohort.Claim) -> None:
@@ -142,7 +142,7 @@ def test_fractional_mark_is_rejected_and_the_session_continues(bootstrap, topic)
                     try:
                         mistake()
                     except UsageError as error:
-                        told.append(str(error))
+                        errors.append(str(error))
                 session.mark_message(record)
                 group.stop()
 
@@ -151,7 +151,7 @@ def test_fractional_mark_is_rejected_and_the_session_continues(bootstrap, topic)
     with kohort.Consumer(bootstrap_servers=bootstrap, group_id=topic) as consumer:
         (committed,) = consumer.committed([TopicPartition(topic, 0)]).values()
 
-    assert [text.split(":")[0] for text in told] == ["mark_offset", "reset_offset", "mark_message"]
+    assert [text.split(":")[0] for text in errors] == ["mark_offset", "reset_offset", "mark_message"]
     assert committed == OffsetAndMetadata(1, "", committed.leader_epoch)
 
 

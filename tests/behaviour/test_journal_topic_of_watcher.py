@@ -71,7 +71,7 @@ def reading(broker: kohort.Broker) -> Iterator[JournalSource]:
         found.close()
 
 
-def told(broker: kohort.Broker) -> list[str]:
+def journaled_groups(broker: kohort.Broker) -> list[str]:
     with reading(broker) as journal:
         return [one.group for one in journal.read()]
 
@@ -93,13 +93,13 @@ def test_second_watcher_writes_only_missing_journal_entries(broker, tmp_path):
     with shipping(broker, second) as journal:
         assert journal.ship(NOW_MS) == 3
         assert journal.ship(NOW_MS) == 0
-    assert told(broker) == ["a", "b", "c", "d", "e", "f"]
+    assert journaled_groups(broker) == ["a", "b", "c", "d", "e", "f"]
 
     keep(first, 0, 12, "f")
     keep(first, 3, 0, "g")
     with shipping(broker, first) as journal:  # and back again
         assert journal.ship(NOW_MS) == 1
-    assert told(broker)[-2:] == ["f", "g"]
+    assert journaled_groups(broker)[-2:] == ["f", "g"]
     first.close()
     second.close()
 
@@ -116,7 +116,7 @@ def test_killed_watcher_resumes_without_loss_and_duplicates(broker, tmp_path):
         assert journal.ship(NOW_MS) == 1
     store.close()
 
-    assert told(broker) == [*names, "last"]
+    assert journaled_groups(broker) == [*names, "last"]
 
 
 def test_recreated_offsets_topic_is_journaled_from_its_start(broker, tmp_path):
@@ -132,7 +132,7 @@ def test_recreated_offsets_topic_is_journaled_from_its_start(broker, tmp_path):
         assert journal.ship(NOW_MS) == 0
     store.close()
 
-    assert told(broker) == ["before", "after"]
+    assert journaled_groups(broker) == ["before", "after"]
 
 
 def test_idle_watcher_writes_its_progress(broker, tmp_path):
@@ -174,7 +174,7 @@ def test_journal_records_with_unknown_headers_are_ignored(broker, tmp_path):
     with shipping(broker, store) as journal:
         assert journal.ship(NOW_MS) >= 1
     store.close()
-    assert told(broker)[-1] == "b"
+    assert journaled_groups(broker)[-1] == "b"
 
 
 def test_watcher_does_not_write_to_a_broker_that_journals_itself(broker, tmp_path):

@@ -48,10 +48,10 @@ class Member(threading.Thread):
             while not self._over.is_set():
                 try:
                     if consumer.poll(100, max_records=5):
-                        held = {tp: consumer.position(tp) for tp in consumer.assignment()}
-                        offsets = {tp: OffsetAndMetadata(at) for tp, at in held.items()}
+                        positions = {tp: consumer.position(tp) for tp in consumer.assignment()}
+                        offsets = {tp: OffsetAndMetadata(at) for tp, at in positions.items()}
                         consumer.commit(offsets, timeout_ms=2000)
-                        self._acknowledged.note(held)
+                        self._acknowledged.note(positions)
                 except UsageError:
                     raise
                 except KohortError:
@@ -69,10 +69,10 @@ class Acknowledged:
         self._lock = threading.Lock()
         self.count = 0
 
-    def note(self, held):
+    def note(self, positions):
         with self._lock:
             self.count += 1
-            for tp, offset in held.items():
+            for tp, offset in positions.items():
                 self._offsets[tp] = max(offset, self._offsets.get(tp, 0))
 
     def now(self):
@@ -153,8 +153,8 @@ def test_kill_9_at_random_times_loses_no_acknowledged_commit(tmp_path, kills):
             served = Served(*SETTINGS, "--listen", bootstrap, data=tmp_path)
 
             with kohort.Admin(bootstrap_servers=bootstrap) as admin:
-                held = admin.list_group_offsets(GROUP, [TopicPartition(TOPIC, p) for p in range(PARTITIONS)])
-            lost = {tp: at for tp, at in promised.items() if held[tp] is None or held[tp].offset < at}
+                committed = admin.list_group_offsets(GROUP, [TopicPartition(TOPIC, p) for p in range(PARTITIONS)])
+            lost = {tp: at for tp, at in promised.items() if committed[tp] is None or committed[tp].offset < at}
             assert lost == {}, f"after kill {number}"
     finally:
         everyone: list[Any] = [*members, *([feeder] if feeder else [])]

@@ -20,10 +20,10 @@ def test_client_follows_an_address_to_its_new_cluster():
             assert cluster_id(address) != first
             assert producer.send("t", b"to the second").result(30_000).offset == 0
             producer.close()
-            hellos = [seen.message for seen in another.requests("ApiVersions", client_id="writer")]
+            hellos = [request.message for request in another.requests("ApiVersions", client_id="writer")]
 
-    meant = [(hello.cluster_id, hello.node_id) for hello in hellos]
-    assert meant[:2] == [(first, 1), (None, -1)], "it meant the first cluster, and then began anew"
+    targets = [(hello.cluster_id, hello.node_id) for hello in hellos]
+    assert targets[:2] == [(first, 1), (None, -1)], "it meant the first cluster, and then began anew"
 
 
 def test_client_detects_a_wrong_node_of_the_same_process():

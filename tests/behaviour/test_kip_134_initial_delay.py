@@ -61,13 +61,13 @@ def test_initial_delay_is_extended_by_further_joins(slow_broker):
 def test_initial_delay_never_exceeds_the_rebalance_timeout(slow_broker):
     delay_s = slow_broker.config("group.initial.rebalance.delay.ms") / 1000
     group, timeout_ms = slow_broker.group(), int(delay_s * 1500)
-    came_at = [-delay_s]
+    joined_at = [-delay_s]
 
     def is_over_while_members_come() -> bool:
         if slow_broker.state(group) == "CompletingRebalance":
             return True
-        if time.monotonic() - came_at[-1] >= delay_s / 4:
-            came_at.append(time.monotonic())
+        if time.monotonic() - joined_at[-1] >= delay_s / 4:
+            joined_at.append(time.monotonic())
             slow_broker.member(group, rebalance_timeout_ms=timeout_ms).join()
         return False
 

@@ -36,11 +36,11 @@ def test_group_without_remaining_members_is_deleted(broker):
 
 
 def test_each_group_of_a_delete_request_is_answered_once(broker):
-    gone, busy = broker.group("gone"), broker.member(broker.group("busy"))
-    broker.commit(gone, broker.topic(), {0: 1})
+    missing, busy = broker.group("gone"), broker.member(broker.group("busy"))
+    broker.commit(missing, broker.topic(), {0: 1})
     broker.stable(busy)
 
-    codes = broker.delete_group(gone, busy.group, f"missing-{broker.mark}", "", gone)
+    codes = broker.delete_group(missing, busy.group, f"missing-{broker.mark}", "", missing)
 
     assert codes == [0, ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_ID_NOT_FOUND, 0]
 

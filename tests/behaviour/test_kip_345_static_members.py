@@ -13,8 +13,8 @@ STICKY = ("sticky", b"s")
 
 
 def restarted(broker, member, **options):
-    given = {"protocols": member.protocols, "instance_id": member.instance_id} | options
-    return broker.member(member.group, **given)
+    fields = {"protocols": member.protocols, "instance_id": member.instance_id} | options
+    return broker.member(member.group, **fields)
 
 
 def leave(broker, group, *entries, version=5):

@@ -17,7 +17,7 @@ def test_require_stable_is_a_top_level_field_of_version_7(broker):
     group, topic = broker.group(), broker.topic()
     broker.commit(group, topic, {1: 5})
 
-    asked = OffsetFetchRequestTopic(name=topic, partition_indexes=[1])
-    answer = broker.ask(OffsetFetchRequest(group_id=group, topics=[asked], require_stable=True), 7)
+    request_topic = OffsetFetchRequestTopic(name=topic, partition_indexes=[1])
+    answer = broker.ask(OffsetFetchRequest(group_id=group, topics=[request_topic], require_stable=True), 7)
 
     assert (answer.error_code, answer.topics[0].partitions[0].committed_offset) == (0, 5)

@@ -10,11 +10,11 @@ from support.consumer_protocol import subscription
 
 
 def delete(broker, group, topics):
-    asked = [
+    request_topics = [
         OffsetDeleteRequestTopic(name=t, partitions=[OffsetDeleteRequestPartition(partition_index=p) for p in ps])
         for t, ps in topics.items()
     ]
-    answer = broker.ask(OffsetDeleteRequest(group_id=group, topics=asked), 0)
+    answer = broker.ask(OffsetDeleteRequest(group_id=group, topics=request_topics), 0)
     return answer.error_code, {(t.name, p.partition_index): p.error_code for t in answer.topics for p in t.partitions}
 
 

@@ -43,9 +43,9 @@ def test_producer_and_consumer_above_their_quotas_are_throttled_without_loss(bro
             read += len(consumer.poll(1000))
     assert read == 40
 
-    said = [record.getMessage() for record in caplog.records if "throttled" in record.getMessage()]
-    assert "client 'app' of user 'ANONYMOUS' is throttled for" in said[0]
-    assert said[0].endswith("(producer_byte_rate=50000)")
+    messages = [record.getMessage() for record in caplog.records if "throttled" in record.getMessage()]
+    assert "client 'app' of user 'ANONYMOUS' is throttled for" in messages[0]
+    assert messages[0].endswith("(producer_byte_rate=50000)")
 
 
 def test_request_quota_measures_time_of_the_serving_thread(broker, admin):

@@ -54,9 +54,9 @@ def test_offset_fetch_of_earlier_versions_has_one_group_or_all_topics(broker, ve
 
 def test_offset_fetch_version_1_answers_uncommitted_partitions(broker):
     group, topic = broker.group(), broker.topic()
-    asked = OffsetFetchRequestTopic(name=topic, partition_indexes=[1])
+    request_topic = OffsetFetchRequestTopic(name=topic, partition_indexes=[1])
 
-    (found,) = broker.ask(OffsetFetchRequest(group_id=group, topics=[asked]), 1).topics
+    (found,) = broker.ask(OffsetFetchRequest(group_id=group, topics=[request_topic]), 1).topics
 
     (partition,) = found.partitions
     assert (partition.committed_offset, partition.metadata, partition.error_code) == (-1, "", 0)
@@ -66,8 +66,8 @@ def test_offset_fetch_version_10_uses_topic_ids(broker):
     group, topic = broker.group(), broker.topic()
     assert broker.commit(group, topic, {0: 4}, version=10) == [0]
     topic_id, stranger = broker.topic_id(topic), b"\x01" * 16
-    asked = [OffsetFetchRequestTopics(topic_id=i, partition_indexes=[0]) for i in (topic_id, stranger)]
-    entry = OffsetFetchRequestGroup(group_id=group, topics=asked)
+    request_topics = [OffsetFetchRequestTopics(topic_id=i, partition_indexes=[0]) for i in (topic_id, stranger)]
+    entry = OffsetFetchRequestGroup(group_id=group, topics=request_topics)
 
     (found,) = broker.ask(OffsetFetchRequest(groups=[entry]), 10).groups
 
@@ -78,8 +78,8 @@ def test_offset_fetch_version_10_uses_topic_ids(broker):
 def test_offset_fetch_of_a_group_without_members_ignores_member_and_epoch(broker):
     group, topic = broker.group(), broker.topic()
     broker.commit(group, topic, {0: 4})
-    asked = [OffsetFetchRequestTopics(name=topic, partition_indexes=[0])]
-    entry = OffsetFetchRequestGroup(group_id=group, member_id="someone", member_epoch=7, topics=asked)
+    request_topics = [OffsetFetchRequestTopics(name=topic, partition_indexes=[0])]
+    entry = OffsetFetchRequestGroup(group_id=group, member_id="someone", member_epoch=7, topics=request_topics)
 
     (found,) = broker.ask(OffsetFetchRequest(groups=[entry]), 9).groups
 

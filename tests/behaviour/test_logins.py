@@ -61,11 +61,11 @@ def broker(issuer, tmp_path_factory):
 
 
 def client(broker, listener="IN", **login):
-    given = {name.replace("_", "."): value for name, value in login.items()}
+    settings = {name.replace("_", "."): value for name, value in login.items()}
     return {
         "bootstrap.servers": broker.bootstrap_of(listener),
         "security.protocol": "SASL_PLAINTEXT",
-        **(given or ALICE),
+        **(settings or ALICE),
     }
 
 
@@ -182,7 +182,7 @@ def wrong(broker, listener="IN"):
 def test_wrong_password_fails_every_clients_call_with_the_brokers_message(broker):
     options = wrong(broker)
     address = broker.bootstrap_of("IN")
-    told = (
+    message = (
         f"no broker accepts this client: {address} "
         "(Authentication failed: Invalid username or password; user 'alice', sasl.mechanism=PLAIN)"
     )
@@ -190,7 +190,7 @@ def test_wrong_password_fails_every_clients_call_with_the_brokers_message(broker
     def ended(call) -> None:
         with pytest.raises(AuthenticationFailed) as raised:
             call()
-        assert str(raised.value) == told
+        assert str(raised.value) == message
 
     ended(lambda: topics(options))
     with kohort.Producer(options) as producer:

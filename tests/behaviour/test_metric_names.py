@@ -12,7 +12,7 @@ from kohort.client.metrics_report import BLOCKED
 OPTIONAL = {"partition-lost-latency", "partition-revoked-latency"}
 
 
-def told(kind: str) -> set[tuple[str, str, tuple[str, ...]]]:
+def documented(kind: str) -> set[tuple[str, str, tuple[str, ...]]]:
     return {(row.group, name, row.tags) for row in METRICS[kind] for name in row.names}
 
 
@@ -48,14 +48,14 @@ def test_every_client_emits_the_documented_metrics(bootstrap: str):
     with kohort.Admin(bootstrap_servers=bootstrap) as admin:
         results = admin.delete_topics(["nowhere-at-all"], check=False)
         assert results.errors
-        asked = admin.metrics()
+        metrics = admin.metrics()
 
     errors = ("kohort-error-metrics", "error-total", ("api", "error"))
     throttle = {("kohort-request-metrics", f"throttle-time-{n}", ("api",)) for n in ("avg", "max")}
-    assert emitted([sent]) | {errors} == told("producer")
-    assert {m for m in told("consumer") - emitted(read) if not m[1].startswith(tuple(OPTIONAL))} <= {errors}
-    assert emitted(read) <= told("consumer")
-    assert emitted([asked]) | {errors} | throttle == told("admin")
+    assert emitted([sent]) | {errors} == documented("producer")
+    assert {m for m in documented("consumer") - emitted(read) if not m[1].startswith(tuple(OPTIONAL))} <= {errors}
+    assert emitted(read) <= documented("consumer")
+    assert emitted([metrics]) | {errors} | throttle == documented("admin")
 
 
 class NullListener(kohort.RebalanceListener):

@@ -17,7 +17,7 @@ async def three_nodes() -> Any:
     return await start_brokers(config, 3, None)
 
 
-def tell(server: ClusterServer, node: int, *groups: str) -> None:
+def write_journal(server: ClusterServer, node: int, *groups: str) -> None:
     entries = [GroupUnloaded(at_ms=wall_ms(), group=group, generation=1) for group in groups]
     server.servers[node].broker.state.counters.journal_written(entries)
 
@@ -27,15 +27,15 @@ def named(entries: Iterable[JournalEntry]) -> list[str]:
 
 
 def test_cancelled_snapshot_loses_no_journal_entries():
-    async def told() -> None:
+    async def write_and_cancel() -> None:
         server = await three_nodes()
         state = LocalBrokers(server, wall_ms)
         try:
-            tell(server, 1, "a")
+            write_journal(server, 1, "a")
             look = asyncio.ensure_future(state.snapshot())
             await asyncio.sleep(0)
             look.cancel()
-            tell(server, 2, "b")
+            write_journal(server, 2, "b")
             await state.snapshot()
             assert named(state.take_entries()) == ["a", "b"]
             assert list(state.take_entries()) == [], "each once"
@@ -43,24 +43,24 @@ def test_cancelled_snapshot_loses_no_journal_entries():
             state.end()
             await server.stop()
 
-    asyncio.run(told())
+    asyncio.run(write_and_cancel())
 
 
 def test_journal_entries_of_stopped_and_started_nodes_are_collected():
-    async def told() -> None:
+    async def write_and_snapshot() -> None:
         server = await three_nodes()
         state = LocalBrokers(server, wall_ms)
         try:
-            tell(server, 2, "before")
+            write_journal(server, 2, "before")
             server.stop_node(2)
             await state.snapshot()
             assert named(state.take_entries()) == ["before"]
 
             await server.start_node(2)
-            tell(server, 2, "after")
+            write_journal(server, 2, "after")
             server.stop_node(2)
             await server.start_node(2)
-            tell(server, 2, "again")
+            write_journal(server, 2, "again")
             await state.snapshot()
             assert named(state.take_entries()) == ["after", "again"]
         finally:
@@ -69,4 +69,4 @@ def test_journal_entries_of_stopped_and_started_nodes_are_collected():
 
         assert not any(live.broker.state.counters.keeps_entries for live in server.servers.values())
 
-    asyncio.run(told())
+    asyncio.run(write_and_snapshot())

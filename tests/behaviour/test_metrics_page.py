@@ -41,13 +41,13 @@ QUIET = {
 
 @contextmanager
 def a_broker(data: Path | None = None, nodes: int = 1, **options: object) -> Iterator[tuple[str, str]]:
-    given = {
+    settings = {
         "port": 0,
         "group.initial.rebalance.delay.ms": 0,
         "offsets.topic.num.partitions": 4,
         "kohort.metrics.compat": list(METRICS_OF),
     }
-    config = parse_config(BrokerConfig, given | options)
+    config = parse_config(BrokerConfig, settings | options)
     loop = asyncio.new_event_loop()
     ended = asyncio.Event()
     at: list[str] = []
@@ -103,9 +103,9 @@ def work(bootstrap: str, group: str = "billing") -> None:
         max_poll_records=5,
     ) as consumer:
         consumer.subscribe(["orders"])
-        seen = 0
-        while seen < 5:
-            seen += len(consumer.poll(timeout_ms=1000))
+        records = 0
+        while records < 5:
+            records += len(consumer.poll(timeout_ms=1000))
         consumer.commit()
 
 
@@ -154,13 +154,15 @@ def test_group_activity_is_on_the_page(page):
 def test_client_metrics_are_on_the_page_if_enabled():
     idle = "org.apache.kafka.consumer.poll.idle.ratio.avg"
     with a_broker(**{"kohort.metrics.clients": True}) as (bootstrap, url), RawClient(bootstrap, "worker") as client:
-        given = client.ask(GetTelemetrySubscriptionsRequest(), 0)
+        subscription = client.ask(GetTelemetrySubscriptionsRequest(), 0)
         pushed = metrics_data(gauge(idle, 0.25), gauge("by.topic", 1, topic="orders"), group_id="crew")
-        asked = PushTelemetryRequest(
-            client_instance_id=given.client_instance_id, subscription_id=given.subscription_id, metrics=pushed
+        request = PushTelemetryRequest(
+            client_instance_id=subscription.client_instance_id,
+            subscription_id=subscription.subscription_id,
+            metrics=pushed,
         )
-        assert client.ask(asked, 0).error_code == 0
-        assert client.ask(asked, 0).error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        assert client.ask(request, 0).error_code == 0
+        assert client.ask(request, 0).error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
         page = scraped(url)
 

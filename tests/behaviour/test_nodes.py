@@ -11,9 +11,9 @@ from support.processes.served_broker import Served
 
 
 def test_node_ids_and_ports_count_up():
-    given = {"node.id": 5, "port": 9092, "advertised.listeners": "PLAINTEXT://[::1]:7000"}
+    settings = {"node.id": 5, "port": 9092, "advertised.listeners": "PLAINTEXT://[::1]:7000"}
 
-    nodes = node_configs(parse_config(BrokerConfig, given), 3)
+    nodes = node_configs(parse_config(BrokerConfig, settings), 3)
 
     assert [(n.node_id, n.listen_port) for n in nodes] == [(5, 9092), (6, 9093), (7, 9094)]
     assert [n.advertised_listeners for n in nodes] == [[f"PLAINTEXT://[::1]:{port}"] for port in (7000, 7001, 7002)]

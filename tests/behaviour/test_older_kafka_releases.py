@@ -42,13 +42,20 @@ def test_clients_work_with_an_older_release_and_send_only_its_apis(release):
                 consumer.commit()
             assert admin.list_group_offsets("g")[TopicPartition("t", 0)].offset == 1
             assert [group.group_id for group in admin.list_groups()] == ["g"]
-        asked = {(seen.api, seen.version) for seen in broker.requests()}
-    assert {api for api, _ in asked} >= {"Produce", "Fetch", "JoinGroup", "OffsetCommit", "InitProducerId", "EndTxn"}
-    for api, version in asked:
+        requested = {(request.api, request.version) for request in broker.requests()}
+    assert {api for api, _ in requested} >= {
+        "Produce",
+        "Fetch",
+        "JoinGroup",
+        "OffsetCommit",
+        "InitProducerId",
+        "EndTxn",
+    }
+    for api, version in requested:
         highest = highest_version(KEYS[api], release)
         assert highest is not None, api
         assert version <= highest, api
-    ours = max(version for api, version in asked if api == "Produce")
+    ours = max(version for api, version in requested if api == "Produce")
     assert ours == min(highest_version(KEYS["Produce"], release), 11 if release < "4.0" else 13)
 
 
@@ -76,14 +83,14 @@ def test_older_release_offers_its_apis_only(release):
 
 
 def test_features_match_the_release():
-    told = {}
+    features = {}
     for release in ("2.8", "3.9", "4.0", "4.4"):
         with Broker(as_version=release) as broker:
             answer, _ = versions_of(broker.bootstrap, min(4, highest_version(18, release)))
         names = ("metadata.version", "transaction.version")
         levels = {f.name: f.max_version_level for f in answer.finalized_features if f.name in names}
-        told[release] = (levels, answer.finalized_features_epoch)
-    assert told == {
+        features[release] = (levels, answer.finalized_features_epoch)
+    assert features == {
         "2.8": ({}, -1),
         "3.9": ({"metadata.version": 21}, 0),
         "4.0": ({"metadata.version": 25, "transaction.version": 2}, 0),

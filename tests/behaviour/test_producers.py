@@ -195,33 +195,33 @@ def test_invalid_topic_name_is_rejected_immediately(producer):
 
 def test_done_callback_gets_the_delivery(admin, producer, name):
     admin.create_topics({name: 1})
-    heard, done = [], threading.Event()
+    deliveries, done = [], threading.Event()
 
     def callback(delivery):
-        heard.append(delivery.result(0).offset)
+        deliveries.append(delivery.result(0).offset)
         done.set()
 
     producer.send(name, b"x").add_done_callback(callback)
 
     assert done.wait(WAIT_S)
-    assert heard == [0]
+    assert deliveries == [0]
 
 
 def test_waiting_inside_a_callback_raises_usage_error(admin, producer, name):
     admin.create_topics({name: 1})
-    heard, done = [], threading.Event()
+    errors, done = [], threading.Event()
 
     def callback(_delivery):
         try:
             producer.flush()
         except UsageError as error:
-            heard.append(str(error))
+            errors.append(str(error))
         done.set()
 
     producer.send(name, b"x").add_done_callback(callback)
 
     assert done.wait(WAIT_S)
-    assert "would wait for itself" in heard[0]
+    assert "would wait for itself" in errors[0]
 
 
 def test_unreachable_address_is_named_in_the_error(nowhere):
@@ -381,10 +381,10 @@ def test_exit_of_the_process_delivers_buffered_records(bootstrap, admin, name):
 
 def test_garbage_collected_producer_delivers_its_records_with_a_warning(bootstrap, admin, name):
     admin.create_topics({name: 1})
-    left = [kohort.Producer(bootstrap_servers=bootstrap, linger_ms=60_000)]
-    delivery = left[0].send(name, b"x", partition=0)
+    producers = [kohort.Producer(bootstrap_servers=bootstrap, linger_ms=60_000)]
+    delivery = producers[0].send(name, b"x", partition=0)
     with pytest.warns(ResourceWarning, match="a Producer was dropped without close"):
-        left.clear()
+        producers.clear()
     assert delivery.result(WAIT_MS).offset == 0
 
 
@@ -452,17 +452,17 @@ def test_inherited_producer_is_unusable_in_the_child_and_works_in_the_parent(boo
         kohort.Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer,
     ):
         consumer.assign([TopicPartition(name, 0)])
-        held, done = threading.Event(), threading.Event()
+        entered, done = threading.Event(), threading.Event()
 
         def hold() -> None:
             with producer._lock, consumer._lock:
-                held.set()
+                entered.set()
                 done.wait(WAIT_S)
 
         delivery = producer.send(name, b"the parent's")
         holder = threading.Thread(target=hold)
         holder.start()
-        held.wait(WAIT_S)
+        entered.wait(WAIT_S)
         context = multiprocessing.get_context("fork")
         results = context.Queue()
         child = context.Process(target=_refusals, args=((producer, consumer, admin), delivery, results))

@@ -11,7 +11,7 @@ from support.waiting import eventually
 BEAT_MS = 1000
 
 
-class Told:
+class Callbacks:
     def __init__(self):
         self.counts = []
         self.changed = threading.Condition()
@@ -39,9 +39,9 @@ class Member:
             "auto_offset_reset": "earliest",
             "auto_commit_interval_ms": 600_000,
         }
-        self.told = Told()
+        self.callbacks = Callbacks()
         self.consumer = Consumer(bootstrap_servers=broker.bootstrap, group_id="g", client_id=name, **options)
-        self.consumer.subscribe(["t"], self.told)
+        self.consumer.subscribe(["t"], self.callbacks)
         self.thread = threading.Thread(target=self.run)
         self.thread.start()
 
@@ -64,19 +64,19 @@ def test_rejoining_member_commits_and_joins_before_its_next_heartbeat():
             producer.send("t", b"one").result(30_000)
         first = Member(broker, "first")
         try:
-            first.told.wait_for(4)
-            with broker.hold("Fetch") as held:  # no fetch response wakes the client from now on
-                eventually(lambda: held.waiting, "no fetch is held")
+            first.callbacks.wait_for(4)
+            with broker.hold("Fetch") as hold:  # no fetch response wakes the client from now on
+                eventually(lambda: hold.waiting, "no fetch is held")
                 second = Member(broker, "second")
                 try:
-                    second.told.wait_for(2)
+                    second.callbacks.wait_for(2)
                 finally:
                     second.end()
-            asked = [(r.client_id, r.api) for r in broker.requests()]
+            requests = [(r.client_id, r.api) for r in broker.requests()]
         finally:
             first.end()
 
-    joins = [i for i, a in enumerate(asked) if a == ("second", "JoinGroup")]
-    after = [api for client, api in asked[joins[-1] :] if client == "first"]
+    joins = [i for i, a in enumerate(requests) if a == ("second", "JoinGroup")]
+    after = [api for client, api in requests[joins[-1] :] if client == "first"]
     assert after[: after.index("JoinGroup") + 1].count("Heartbeat") == 1
     assert "OffsetCommit" in after[: after.index("JoinGroup")]

@@ -63,7 +63,7 @@ def rights() -> Iterator[Rights]:
         yield Rights(broker.bootstrap_of("SASL"), broker.bootstrap, root)
 
 
-def told(consumer: kohort.Consumer) -> str:
+def poll_error(consumer: kohort.Consumer) -> str:
     try:
         consumer.poll(50)
     except ApiError as error:
@@ -81,14 +81,14 @@ def test_member_continues_soon_after_a_revoked_right_is_granted_again(rights: Ri
         consumer.pause(consumer.assignment())  # fetch responses would wake the client
         consumer.poll(2 * FETCH_WAIT_MS)
         consumer.subscribe(["t", "other"])
-        eventually(lambda: told(consumer).startswith("TOPIC_AUTHORIZATION_FAILED: topic 'other'"))
+        eventually(lambda: poll_error(consumer).startswith("TOPIC_AUTHORIZATION_FAILED: topic 'other'"))
         rights.take(*GROUP)
-        eventually(lambda: told(consumer).startswith("GROUP_AUTHORIZATION_FAILED: "))
+        eventually(lambda: poll_error(consumer).startswith("GROUP_AUTHORIZATION_FAILED: "))
         polls = iter(range(100))  # until requests in flight and retries are finished
-        eventually(lambda: told(consumer) and next(polls, None) is None)
+        eventually(lambda: poll_error(consumer) and next(polls, None) is None)
         rights.give(OTHER, GROUP)
 
-        eventually(lambda: not told(consumer), "nobody told it that it may read again")
+        eventually(lambda: not poll_error(consumer), "nobody told it that it may read again")
         consumer.resume(consumer.assignment())
         rights.produce()
         eventually(lambda: consumer.poll(100))

@@ -10,7 +10,7 @@ from support.security.alice import AS_ALICE, ASKS_FOR_RIGHTS
 
 pytestmark = pytest.mark.ours
 LIMITS = SamplingLimits(append_ms=30_000)
-SEEN, HIDDEN = TopicPartition("seen", 0), TopicPartition("hidden", 0)
+VISIBLE, HIDDEN = TopicPartition("seen", 0), TopicPartition("hidden", 0)
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def alice():
             for topic in ("seen", "hidden"):
                 producer.send(topic, b"v", timestamp_ms=1000).result(60_000)
         for group in ("g", "h"):
-            root.alter_group_offsets(group, {SEEN: 0, HIDDEN: 0})
+            root.alter_group_offsets(group, {VISIBLE: 0, HIDDEN: 0})
         with kohort.Admin({"bootstrap.servers": broker.bootstrap_of("SASL"), **AS_ALICE}) as alice:
             yield alice, root
 
@@ -46,9 +46,9 @@ def test_describe_right_shows_lag_without_time(alice):
     (found,) = sample_groups(admin, ["g"], LIMITS).groups
 
     (part,) = found.partitions  # Kafka leaves offsets out whose topic must not be described
-    assert (part.partition, part.committed, part.log_end, part.committed_record_at_ms) == (SEEN, 0, 1, None)
-    told = find_group([found])
-    assert (told.lag, told.lag_ms, told.lag_ms_complete) == (1, None, False)
+    assert (part.partition, part.committed, part.log_end, part.committed_record_at_ms) == (VISIBLE, 0, 1, None)
+    finding = find_group([found])
+    assert (finding.lag, finding.lag_ms, finding.lag_ms_complete) == (1, None, False)
 
 
 def test_read_right_shows_lag_with_time(alice):

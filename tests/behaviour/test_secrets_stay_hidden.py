@@ -81,34 +81,34 @@ def ways(certificates, token):
 
 
 def use(config):
-    said = []
+    texts = []
     try:
         with kohort.Producer({**config, "max.block.ms": 20_000}) as producer:
-            said += [repr(producer), repr(producer.config), str(producer.config)]
+            texts += [repr(producer), repr(producer.config), str(producer.config)]
             producer.send("orders", b"1", partition=0).result()
         consumer_config = {**config, "group.id": "g", "auto.offset.reset": "earliest"}
         with kohort.Consumer(consumer_config) as consumer:
-            said += [repr(consumer), repr(consumer.config)]
+            texts += [repr(consumer), repr(consumer.config)]
             consumer.subscribe(["orders"])
             assert consumer.poll(10_000)
         with kohort.Admin(config) as admin:
-            said += [repr(admin), repr(admin.config)]
+            texts += [repr(admin), repr(admin.config)]
             resource = kohort.ConfigResource("broker", "1")
-            said.append(repr(admin.describe_configs([resource])[resource]))
+            texts.append(repr(admin.describe_configs([resource])[resource]))
             admin.alter_user_scram_credentials([kohort.UserScramCredentialUpsertion("carol", SCRAM)])
-            said.append(repr(admin.describe_user_scram_credentials()))
+            texts.append(repr(admin.describe_user_scram_credentials()))
     except kohort.KohortError as error:
-        said += ["".join(traceback.format_exception(error)), repr(error)]
-        return said, error
-    return said, None
+        texts += ["".join(traceback.format_exception(error)), repr(error)]
+        return texts, error
+    return texts, None
 
 
 def test_logs_reprs_and_errors_of_both_sides_show_no_secret(options, certificates, caplog):
     token = unsecured("carol", jti=IN_TOKEN)
     good, bad = ways(certificates[0], token)
-    said = []
+    all_texts = []
     with caplog.at_level(logging.DEBUG), kohort.Broker(options) as broker:
-        said.append(repr(broker))
+        all_texts.append(repr(broker))
         secured = broker.bootstrap_of("SASLS")
         with kohort.Admin(bootstrap_servers=broker.bootstrap_of("PLAINTEXT")) as admin:
             admin.create_topics({"orders": 1})
@@ -117,14 +117,14 @@ def test_logs_reprs_and_errors_of_both_sides_show_no_secret(options, certificate
         for way in good:
             texts, error = use({**way, "bootstrap.servers": secured})
             assert error is None, texts[-1]
-            said += texts
+            all_texts += texts
         for way in bad:
             texts, error = use({**way, "bootstrap.servers": secured})
             assert error is not None
-            said += texts
+            all_texts += texts
     assert len(caplog.text) > 1000
     assert shown(caplog.text, token.encode()) == []
-    assert shown("\n".join(said), token.encode()) == []
+    assert shown("\n".join(all_texts), token.encode()) == []
 
 
 def test_rejected_options_do_not_show_their_values():
@@ -208,24 +208,24 @@ def spellings_of_salt(text):
 def test_commands_and_their_tracebacks_show_no_secret(options, certificates, tmp_path):
     good, bad = ways(certificates[0], unsecured("carol", jti=IN_TOKEN))
     with kohort.Broker(options) as broker:
-        said = []
+        outputs = []
         for number, way in enumerate((good[0], good[1], *bad[:3])):
             file = tmp_path / f"{number}.properties"
             named = {name: value for name, value in way.items() if isinstance(value, str)}
             file.write_text("".join(f"{name}={value}\n" for name, value in named.items()))
             address = ["--bootstrap", broker.bootstrap_of("SASLS"), "--config", str(file)]
-            said += [run("--debug", *command, *address) for command in (["topics", "list"], ["users", "list"])]
+            outputs += [run("--debug", *command, *address) for command in (["topics", "list"], ["users", "list"])]
         secret = tmp_path / "scram"
         secret.write_text(SCRAM)
         address = ["--bootstrap", broker.bootstrap_of("PLAINTEXT")]
-        said.append(run("users", "add", "dave", "--password-file", str(secret), *address))
-        said.append(run("users", "list", "--output", "json", "--bootstrap", broker.bootstrap_of("PLAINTEXT")))
+        outputs.append(run("users", "add", "dave", "--password-file", str(secret), *address))
+        outputs.append(run("users", "list", "--output", "json", "--bootstrap", broker.bootstrap_of("PLAINTEXT")))
         broken = tmp_path / "broken.properties"
         broken.write_text(f"sasl.username=alice\n{PLAIN}\n")
-        said.append(run("topics", "list", "--config", str(broken)))
-        said.append(run("topics", "list", "--set", f"sasl.password={PLAIN}"))
-    assert any("dave" in text for text in said)
-    assert shown("\n".join(said)) == []
+        outputs.append(run("topics", "list", "--config", str(broken)))
+        outputs.append(run("topics", "list", "--set", f"sasl.password={PLAIN}"))
+    assert any("dave" in text for text in outputs)
+    assert shown("\n".join(outputs)) == []
 
 
 @pytest.mark.slow
@@ -235,13 +235,13 @@ def test_simulator_history_shows_no_password(tmp_path):
     secrets += [salted_in_sim(user, turn).salted for user in users for turn in range(4)]
     page = tmp_path / "story.html"
 
-    told = run("sim", "story", "4", "--world", "secured")
+    output = run("sim", "story", "4", "--world", "secured")
     written = run("sim", "story", "4", "--world", "secured", "--html", str(page))
 
-    assert "sets the password of c" in told
+    assert "sets the password of c" in output
     assert len(page.read_text()) > 10_000
-    assert shown(told + written + page.read_text(), *secrets) == []
-    assert shown(f"{told}{secrets[2].decode()}", *secrets) != []
+    assert shown(output + written + page.read_text(), *secrets) == []
+    assert shown(f"{output}{secrets[2].decode()}", *secrets) != []
 
 
 def run(*args):

@@ -18,7 +18,7 @@ TWO = {
 }
 
 
-def told(address: str) -> set[str]:
+def advertised_addresses(address: str) -> set[str]:
     with RawClient(address) as client:
         metadata = client.ask(MetadataRequest(topics=[]), 12)
         described = client.ask(DescribeClusterRequest(), 0)
@@ -35,8 +35,8 @@ def test_clients_get_the_advertised_address_of_their_listener():
 
         assert inner != outer
         assert broker.bootstrap == inner
-        assert told(inner) == {inner}
-        assert told(outer) == {outer}
+        assert advertised_addresses(inner) == {inner}
+        assert advertised_addresses(outer) == {outer}
         with pytest.raises(
             UsageError, match="listener 'OTHER' is not advertised; the advertised ones are INNER, OUTER"
         ):
@@ -48,11 +48,11 @@ def test_clients_of_several_nodes_get_addresses_of_their_listener():
         for name in ("INNER", "OUTER"):
             addresses = broker.bootstrap_of(name).split(",")
             assert len(set(addresses)) == 3
-            assert told(addresses[1]) == set(addresses)
+            assert advertised_addresses(addresses[1]) == set(addresses)
         broker.stop_node(1)
-        assert told(addresses[1]) == set(addresses[1:])
+        assert advertised_addresses(addresses[1]) == set(addresses[1:])
         broker.start_node(1)
-        assert told(addresses[0]) == set(addresses)
+        assert advertised_addresses(addresses[0]) == set(addresses)
 
 
 def test_client_produces_and_consumes_through_any_listener():
@@ -75,16 +75,16 @@ def test_used_port_of_one_listener_leaves_no_listener_bound():
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("settings", "words"),
     [
         ({"listeners": "NEW://127.0.0.1:0"}, "listener.security.protocol.map has no protocol for NEW"),
         ({"advertised.listeners": ["OTHER://h:1"]}, "advertised.listeners: unknown listener OTHER"),
         ({"listener.name.otter.ssl.client.auth": "none"}, "unknown listener OTTER; the listeners are INNER, OUTER"),
     ],
 )
-def test_invalid_listeners_are_reported_before_the_start(given, words):
+def test_invalid_listeners_are_reported_before_the_start(settings, words):
     with pytest.raises(ConfigError, match=re.escape(words)):
-        kohort.Broker(TWO | given)
+        kohort.Broker(TWO | settings)
 
 
 def test_listeners_of_several_nodes_need_distinct_ports():
@@ -100,7 +100,7 @@ def test_listeners_of_several_nodes_need_distinct_ports():
 
 
 def test_listeners_with_and_without_login():
-    given = {
+    settings = {
         "listeners": "INNER://127.0.0.1:0,OUTER://127.0.0.1:0",
         "listener.security.protocol.map": "INNER:PLAINTEXT,OUTER:SASL_PLAINTEXT",
         "listener.name.outer.plain.sasl.jaas.config": (
@@ -108,7 +108,7 @@ def test_listeners_with_and_without_login():
         ),
     }
     login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "alice"}
-    with kohort.Broker(given, nodes=2, auto_create_topics_enable=True) as broker:
+    with kohort.Broker(settings, nodes=2, auto_create_topics_enable=True) as broker:
         outer = {"bootstrap.servers": broker.bootstrap_of("OUTER"), **login}
         with kohort.Producer({**outer, "sasl.password": "a-secret"}) as producer:
             producer.send("t", b"v", partition=0).result(30_000)

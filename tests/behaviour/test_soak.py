@@ -47,12 +47,12 @@ def test_leak_of_memory_and_files_is_detected(tmp_path, capsys):
 
     assert main([*arguments, "--keep", str(tmp_path)]) == 1
 
-    said = capsys.readouterr().out
-    verdict = next(line for line in said.splitlines() if line.startswith("verdict: "))
+    output = capsys.readouterr().out
+    verdict = next(line for line in output.splitlines() if line.startswith("verdict: "))
     assert "churn rss" in verdict
     assert "churn handles" in verdict
-    assert "transactions: nothing is wrong" in said
-    assert "STALLED" not in said
+    assert "transactions: nothing is wrong" in output
+    assert "STALLED" not in output
     kept = [json.loads(line) for line in (tmp_path / "samples.jsonl").read_text().splitlines()]
     assert {"broker rss", "broker disk", "broker loop_lag_ms", "groups handles", "scrape bytes"} <= kept[-1][
         "values"

@@ -96,14 +96,14 @@ class Orders:
 
     def lag(self) -> int:
         with Admin(bootstrap_servers=self.bootstrap) as admin:
-            held = admin.list_group_offsets("shared").check()
-        return self.sent - sum(o.offset for o in held.values() if o is not None)
+            committed = admin.list_group_offsets("shared").check()
+        return self.sent - sum(o.offset for o in committed.values() if o is not None)
 
     def rebalances(self) -> list[dict[str, Any]]:
         options = ["--last", "0", "--output", "json", "--bootstrap", self.bootstrap]
         done = CliRunner().invoke(why, ["shared", *options], catch_exceptions=False)
-        told: list[dict[str, Any]] = json.loads(done.stdout)["rebalances"]
-        return told
+        rebalances: list[dict[str, Any]] = json.loads(done.stdout)["rebalances"]
+        return rebalances
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def test_no_row_is_lost_and_duplicates_are_reported_for_any_query_outcome(orders
 
     queries = (first, second, returned)
     times = Counter(row for query in queries for row in query.rows)
-    twice = {row for row, seen in times.items() if seen > 1}
+    twice = {row for row, count in times.items() if count > 1}
     assert begun in twice
     assert twice <= {row for query in queries for row in query.again}
     causes = {rebalance["cause"]: rebalance for rebalance in orders.rebalances()}

@@ -119,16 +119,18 @@ def test_too_large_dead_letter_is_sent_without_value_and_marked(small_topics: st
 
     found = {dict(r.headers)["kohort-error.offset"]: r for r in records_of(small_topics)}
     assert sorted(found, key=int) == [b"%d" % n for n in range(12)], "each row is delivered at least once"
-    said = {int(offset): dict(r.headers) for offset, r in found.items()}
+    headers_by_offset = {int(offset): dict(r.headers) for offset, r in found.items()}
     assert {
-        n: headers["kohort-error.left-out"] for n, headers in said.items() if "kohort-error.left-out" in headers
+        n: headers["kohort-error.left-out"]
+        for n, headers in headers_by_offset.items()
+        if "kohort-error.left-out" in headers
     } == {
         5: b"value (2,000 bytes)",
         9: b"value (3,000 bytes), key (2,000 bytes) and headers of the record",
         10: b"value (0 bytes), key (0 bytes) and headers of the record",
     }
-    assert (found[b"5"].key, found[b"5"].value, said[5]["own"]) == (b"k5", None, b"o")
-    assert (found[b"9"].key, found[b"9"].value, "own" in said[9]) == (None, None, False)
+    assert (found[b"5"].key, found[b"5"].value, headers_by_offset[5]["own"]) == (b"k5", None, b"o")
+    assert (found[b"9"].key, found[b"9"].value, "own" in headers_by_offset[9]) == (None, None, False)
     assert (found[b"4"].key, found[b"4"].value) == (b"k4", b"v4")
     assert shared_producer({"bootstrap.servers": small_topics}) is shared_producer({"bootstrap.servers": small_topics})
     drop_producer({"bootstrap.servers": small_topics})

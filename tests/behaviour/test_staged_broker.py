@@ -89,14 +89,14 @@ def test_closed_connections_are_opened_again(broker, producer):
 
 
 def test_held_requests_are_served_on_release(broker, producer):
-    with broker.hold("Produce") as held:
+    with broker.hold("Produce") as hold:
         delivery = producer.send("t", b"one")
         broker.wait_for("Produce")
-        assert held.waiting == 1
+        assert hold.waiting == 1
         assert not delivery.done()
 
     assert delivery.result(30_000).offset == 0
-    assert held.waiting == 0
+    assert hold.waiting == 0
 
 
 def test_silent_member_expires_when_time_advances(broker, producer, consumer):
@@ -155,7 +155,7 @@ def test_faults_apply_to_every_node():
             for delivery in [producer.send("t", b"x", partition=i) for i in range(4)]:
                 delivery.result(30_000)
         assert rule.struck == 2
-        assert {seen.node_id for seen in broker.requests("Produce")} == set(broker.nodes)
+        assert {request.node_id for request in broker.requests("Produce")} == set(broker.nodes)
 
 
 def test_arrived_waits_for_requests_on_the_callers_loop():
@@ -166,14 +166,14 @@ def test_arrived_waits_for_requests_on_the_callers_loop():
             with pytest.raises(ApiTimeout, match=r"0 of 1 Fetch requests arrived within 10 ms"):
                 await broker.arrived("Fetch", timeout_ms=10)
             await producer.send("t", b"x")
-            (seen,) = await broker.arrived("Produce")
-            assert seen.message.topic_data[0].name in {"t", ""}
+            (request,) = await broker.arrived("Produce")
+            assert request.message.topic_data[0].name in {"t", ""}
 
     asyncio.run(story())
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda broker: broker.fail("Comit", 1), "unknown API 'Comit'"),
         (lambda broker: broker.fail("OffsetComit", 1), "did you mean OffsetCommit?"),
@@ -182,8 +182,8 @@ def test_arrived_waits_for_requests_on_the_callers_loop():
         (lambda broker: broker.advance(-1), "advance: ms must be a number of milliseconds from 0 to"),
     ],
 )
-def test_unknown_api_or_code_error_names_the_nearest(broker, call, said):
-    with pytest.raises(UsageError, match=said.replace("?", r"\?")):
+def test_unknown_api_or_code_error_names_the_nearest(broker, call, message):
+    with pytest.raises(UsageError, match=message.replace("?", r"\?")):
         call(broker)
 
 

@@ -73,7 +73,7 @@ def refusal(address, security, error=AuthenticationFailed):
         return str(raised.value)
 
 
-def said(caplog):
+def log_messages(caplog):
     return [record.getMessage() for record in caplog.records if record.name == "kohort.server"]
 
 
@@ -133,12 +133,12 @@ def test_client_certificate_from_any_store(broker, certificates, form):
 
 def test_sasl_login_over_tls(certificates):
     users = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="alice-secret";'
-    given = options(certificates) | {
+    settings = options(certificates) | {
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,TLS:SASL_SSL,MTLS:SSL",
         "listener.name.tls.plain.sasl.jaas.config": users,
     }
     login = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "alice"}
-    with kohort.Broker(given) as broker:
+    with kohort.Broker(settings) as broker:
         address = broker.bootstrap_of("TLS")
         security = {**believing(certificates.authority), **login}
         assert produce_and_consume(address, {**security, "sasl.password": "alice-secret"}, "t") == b"v" * 100
@@ -155,7 +155,8 @@ def test_unknown_issuer_error_names_issuer_and_file(broker, certificates, caplog
     assert f"ssl.ca.location={certificates.foreign_authority.certificate}" in words
     eventually(
         lambda: any(
-            "the client does not trust the issuer of the listener's certificate" in line for line in said(caplog)
+            "the client does not trust the issuer of the listener's certificate" in line
+            for line in log_messages(caplog)
         )
     )
 
@@ -202,7 +203,9 @@ def test_missing_client_certificate_is_reported_on_both_sides(broker, certificat
     words = refusal(broker.bootstrap_of("MTLS"), believing(certificates.authority))
     assert "the broker requires a client certificate: set ssl.certificate.location" in words
     eventually(
-        lambda: any("the client sent no certificate, but ssl.client.auth=required" in line for line in said(caplog))
+        lambda: any(
+            "the client sent no certificate, but ssl.client.auth=required" in line for line in log_messages(caplog)
+        )
     )
 
 
@@ -211,7 +214,7 @@ def test_untrusted_client_certificate_is_reported_on_both_sides(broker, certific
     words = refusal(broker.bootstrap_of("MTLS"), {**believing(certificates.authority), **own(stranger)})
     assert "the broker does not trust the issuer of this client's certificate" in words
     expected = "its certificate is not signed by a CA in ssl.truststore.location"
-    eventually(lambda: any(expected in line for line in said(caplog)))
+    eventually(lambda: any(expected in line for line in log_messages(caplog)))
 
 
 def test_no_common_version_or_cipher_suite_is_reported(certificates):
@@ -229,14 +232,16 @@ def test_no_common_version_or_cipher_suite_is_reported(certificates):
 def test_tls_at_a_plaintext_port_is_reported_on_both_sides(broker, certificates, caplog):
     words = refusal(broker.bootstrap_of("PLAINTEXT"), believing(certificates.authority))
     assert "the server uses Kafka's protocol without TLS: set security.protocol=PLAINTEXT" in words
-    eventually(lambda: any("the client uses TLS on listener PLAINTEXT without TLS" in line for line in said(caplog)))
+    eventually(
+        lambda: any("the client uses TLS on listener PLAINTEXT without TLS" in line for line in log_messages(caplog))
+    )
 
 
 def test_plaintext_at_a_tls_port_is_reported_on_both_sides(broker, caplog):
     words = refusal(broker.bootstrap_of("TLS"), {}, NotKafka)
     assert "it answers in TLS" in words
     expected = "sends plaintext to a TLS listener: set security.protocol=SSL"
-    eventually(lambda: any(expected in line for line in said(caplog)))
+    eventually(lambda: any(expected in line for line in log_messages(caplog)))
 
 
 def test_plaintext_client_at_a_tls_port_gets_an_alert(broker):
@@ -293,7 +298,7 @@ def test_incomplete_handshake_times_out_without_blocking_others(certificates, mo
             assert half.recv(100) == b""
             half.close()
         eventually(lambda: broker.failed_handshakes >= 20)
-    assert any("the TLS handshake took longer than 0.3 s" in line for line in said(caplog))
+    assert any("the TLS handshake took longer than 0.3 s" in line for line in log_messages(caplog))
 
 
 def test_endless_handshake_is_cut_off(broker, caplog):
@@ -352,8 +357,8 @@ def test_renewed_certificate_is_reloaded_and_a_bad_one_is_not(certificates, tmp_
 
         first = shown()
         store.write_text("rubbish")
-        eventually(lambda: shown() and any("stay in use" in line for line in said(caplog)), pause_s=0.2)
+        eventually(lambda: shown() and any("stay in use" in line for line in log_messages(caplog)), pause_s=0.2)
         assert shown() == first
         shutil.copy(certificates.renewed().pem, store)
         eventually(lambda: shown() != first, pause_s=0.2)
-    assert any("reloaded certificates" in line for line in said(caplog))
+    assert any("reloaded certificates" in line for line in log_messages(caplog))

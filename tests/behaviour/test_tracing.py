@@ -140,18 +140,18 @@ def fill(bootstrap: str, topic: str, recorder: TelemetryRecorder, count: int) ->
 
 def test_iteration_has_a_span_for_each_record(bootstrap: str, topic: str, recorder: TelemetryRecorder):
     fill(bootstrap, topic, recorder, 3)
-    seen = []
+    records = []
     with kohort.Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
         kohort.instrument(consumer, **recorder.given)
         consumer.assign([kohort.TopicPartition(topic, 0)])
         for record in consumer:
-            seen.append((record.offset, trace.get_current_span().get_span_context().span_id))
-            if len(seen) == 3:
+            records.append((record.offset, trace.get_current_span().get_span_context().span_id))
+            if len(records) == 3:
                 break
         assert not trace.get_current_span().get_span_context().is_valid, "the loop was left"
 
     processed = recorder.spans("process")
-    assert [(s.attributes["messaging.kafka.offset"], s.get_span_context().span_id) for s in processed] == seen
+    assert [(s.attributes["messaging.kafka.offset"], s.get_span_context().span_id) for s in processed] == records
     sent = [s.get_span_context() for s in recorder.spans("send")]
     assert [s.parent.span_id for s in processed] == [s.span_id for s in sent], "a trace goes on where it is read"
     assert sum(count for _, count in recorder.metric("messaging.client.consumed.messages")) == 3
@@ -276,11 +276,11 @@ def test_stopped_instrumentation_restores_methods_and_holds_no_reference(
 
     consumer = kohort.Consumer(bootstrap_servers=bootstrap)
     kohort.instrument(consumer, **recorder.given)
-    gone = weakref.ref(consumer)
+    reference = weakref.ref(consumer)
     consumer.close()
     del consumer
     gc.collect()
-    assert gone() is None
+    assert reference() is None
 
 
 def test_invalid_client_and_missing_package_are_reported(bootstrap: str, monkeypatch: pytest.MonkeyPatch):

@@ -40,7 +40,7 @@ def committed_values(bootstrap, topic, partition=0):
     return values
 
 
-def held(bootstrap, group, topic):
+def committed_offset(bootstrap, group, topic):
     tp = TopicPartition(topic, 0)
     with kohort.Admin(bootstrap_servers=bootstrap) as admin:
         return admin.list_group_offsets(group, [tp]).check()[tp]
@@ -59,7 +59,7 @@ def test_only_committed_transactions_are_visible(bootstrap, producer, name):
         assert all(delivery.done() for delivery in deliveries)
 
     assert committed_values(bootstrap, name) == [b"%d/%d" % (n, i) for n in (0, 2, 3, 5) for i in range(5)]
-    assert held(bootstrap, name, name).offset == 5
+    assert committed_offset(bootstrap, name, name).offset == 5
 
 
 def test_transaction_block_commits_at_its_end_and_aborts_on_error(bootstrap, producer, name):
@@ -167,7 +167,7 @@ def test_async_transactional_producer(bootstrap, name):
     asyncio.run(run())
 
     assert committed_values(bootstrap, name) == [b"a", b"b", b"c", b"d"]
-    assert held(bootstrap, name, name).offset == 3
+    assert committed_offset(bootstrap, name, name).offset == 3
 
 
 def test_record_that_waits_for_its_topic_is_rejected_after_its_transaction(bootstrap, name):

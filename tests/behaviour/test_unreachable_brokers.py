@@ -17,7 +17,7 @@ from kohort.client.consumer import CloseTimeout
 from kohort.testing import StagedBroker
 from support.waiting import eventually
 
-NOBODY = "127.0.0.1:1"
+UNREACHABLE = "127.0.0.1:1"
 HTTP = b"HTTP/1.1 400 Bad Request\r\n\r\n"
 TLS_ALERT = bytes.fromhex("15030300020228")
 
@@ -53,7 +53,7 @@ def warned(caplog: pytest.LogCaptureFixture, logger: str) -> list[str]:
 
 
 def test_consumer_warns_of_an_unreachable_broker_immediately(caplog: pytest.LogCaptureFixture):
-    with Consumer(bootstrap_servers=NOBODY, group_id="g") as consumer:
+    with Consumer(bootstrap_servers=UNREACHABLE, group_id="g") as consumer:
         consumer.subscribe("orders")
         assert consumer.poll(500) == []
         assert consumer.poll(500) == []
@@ -64,7 +64,7 @@ def test_consumer_warns_of_an_unreachable_broker_immediately(caplog: pytest.LogC
 
 
 def test_waiting_poll_warns_of_an_unreachable_broker(caplog: pytest.LogCaptureFixture):
-    with Consumer(bootstrap_servers=NOBODY, group_id="g") as consumer:
+    with Consumer(bootstrap_servers=UNREACHABLE, group_id="g") as consumer:
         consumer.subscribe("orders")
 
         def wait() -> None:
@@ -92,7 +92,7 @@ def test_async_consumer_warns_of_an_unreachable_broker_immediately(caplog: pytes
 def test_producer_warns_of_an_unreachable_broker_immediately(caplog: pytest.LogCaptureFixture):
     words = r"127\.0\.0\.1:1 \(Connection refused\)"
     with (
-        Producer(bootstrap_servers=NOBODY, max_block_ms=500) as producer,
+        Producer(bootstrap_servers=UNREACHABLE, max_block_ms=500) as producer,
         pytest.raises(kohort.ApiTimeout, match=words),
     ):
         producer.send("orders", b"v")
@@ -113,8 +113,8 @@ def test_returning_broker_is_logged(caplog: pytest.LogCaptureFixture, tmp_path):
         while not warned(caplog, "kohort.consumer"):
             consumer.poll(100)
         with kohort.Broker(data_dir=tmp_path, listen=f"127.0.0.1:{port}"):
-            told = f"127.0.0.1:{port} is connected again, after "
-            while not any(r.message.startswith(told) for r in caplog.records if r.levelno == logging.INFO):
+            message = f"127.0.0.1:{port} is connected again, after "
+            while not any(r.message.startswith(message) for r in caplog.records if r.levelno == logging.INFO):
                 consumer.poll(100)
 
 
@@ -183,7 +183,7 @@ def test_close_of_a_member_does_not_wait_for_a_stopped_broker():
         while not consumer.poll(1000):
             pass
     consumer.close()
-    Consumer(bootstrap_servers=NOBODY, group_id="g").close()
+    Consumer(bootstrap_servers=UNREACHABLE, group_id="g").close()
 
 
 @pytest.mark.usefixtures("an_hour_to_close")

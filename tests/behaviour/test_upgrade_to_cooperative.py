@@ -33,7 +33,7 @@ class Ledger:
                     self.twice.append(f"{p} was given to {member} while {self.owners[p.partition]} had it")
                 self.owners[p.partition] = member
 
-    def given_up(self, member: str, partitions: list[TopicPartition]) -> None:
+    def record_revoked(self, member: str, partitions: list[TopicPartition]) -> None:
         with self._lock:
             self.revoked.setdefault(member, []).append(len(partitions))
             for p in partitions:
@@ -64,7 +64,7 @@ class Member(threading.Thread):
         self.ledger.assigned(self.name, partitions)
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-        self.ledger.given_up(self.name, partitions)
+        self.ledger.record_revoked(self.name, partitions)
 
     on_partitions_lost = on_partitions_revoked
 

@@ -51,9 +51,9 @@ def test_unreadable_journal_does_not_hide_other_data(places, tmp_path: Path, cap
     cluster = ClusterAccess(login)
 
     assert read_journal(cluster, "billing") == [], "the group has commits, but no rebalance"
-    said = capsys.readouterr().err
-    assert "no permission to read the topic __kohort_journal, if it exists" in said
-    assert "no journal: __consumer_offsets has records since" in said
+    output = capsys.readouterr().err
+    assert "no permission to read the topic __kohort_journal, if it exists" in output
+    assert "no journal: __consumer_offsets has records since" in output
 
     admin.delete_groups(["billing"])  # writes a journal entry
     admin.create_acls([AclBinding("topic", "__kohort_journal", "User:alice", "describe")])

@@ -50,9 +50,9 @@ def groups(
 def check_whole(topics: SubscribedTopics, members: list[MemberSubscription], found: Assignment) -> None:
     """Everybody has an entry; every partition of a wanted topic has one owner, which wants it."""
     assert found.keys() == {m.member_id for m in members}
-    given = [p for partitions in found.values() for p in partitions]
-    wanted = {t for m in members for t in m.topics}
-    assert sorted(given) == sorted(p for t in wanted for p in topics.partitions(t))
+    assigned = [p for partitions in found.values() for p in partitions]
+    subscribed = {t for m in members for t in m.topics}
+    assert sorted(assigned) == sorted(p for t in subscribed for p in topics.partitions(t))
     for member in members:
         assert all(p.topic in member.topics for p in found[member.member_id])
 
@@ -95,7 +95,7 @@ def test_with_equal_subscriptions_sticky_leaves_a_difference_of_one_at_most(
     assert max(sizes) - min(sizes) <= 1
 
 
-def told(members: list[MemberSubscription], found: Assignment, generation: int) -> list[MemberSubscription]:
+def next_round(members: list[MemberSubscription], found: Assignment, generation: int) -> list[MemberSubscription]:
     """Return the members of the next round, with their assignment as owned partitions."""
     return [
         MemberSubscription(
@@ -117,7 +117,7 @@ def test_rebalance_without_change_moves_no_partition(group: tuple[SubscribedTopi
     topics, members = group
     found = sticky.assign(topics, members)
 
-    again = sticky.assign(topics, told(members, found, 1))
+    again = sticky.assign(topics, next_round(members, found, 1))
 
     assert {m: set(p) for m, p in again.items()} == {m: set(p) for m, p in found.items()}
 
@@ -130,7 +130,7 @@ def test_departed_member_moves_only_its_own_partitions(group: tuple[SubscribedTo
         return
     found = sticky.assign(topics, members)
 
-    again = sticky.assign(topics, told(members[1:], found, 1))
+    again = sticky.assign(topics, next_round(members[1:], found, 1))
 
     for member in members[1:]:
         assert set(found[member.member_id]) <= set(again[member.member_id])
@@ -141,7 +141,7 @@ def rounds(
 ) -> Iterator[tuple[bool, Assignment]]:
     """A cooperative group after somebody came or went, round after round: whether it is at rest, and its assignment."""
     topics, members = group
-    members = told(members, sticky.assign(topics, members), 1)
+    members = next_round(members, sticky.assign(topics, members), 1)
     if leaver and len(members) > 1:
         members = members[1:]
     if newcomer:
@@ -154,7 +154,7 @@ def rounds(
         handed_over = {p: m for m, partitions in found.items() for p in partitions if owned_by.get(p, m) != m}
         assert handed_over == {}, "their owners have not given them up"
         at_rest = all(set(m.owned) == set(found[m.member_id]) for m in members)
-        members = told(members, found, generation)
+        members = next_round(members, found, generation)
         yield at_rest, found
         if at_rest:
             check_whole(topics, members, found)
@@ -175,10 +175,10 @@ def test_cooperative_never_hands_over_what_is_still_owned(
 def test_a_cooperative_group_is_at_rest_after_two_rounds_and_one_that_shows_it(
     group: tuple[SubscribedTopics, list[MemberSubscription]], newcomer: bool, leaver: bool
 ):
-    seen = [at_rest for at_rest, _ in rounds(group, newcomer=newcomer, leaver=leaver)]
+    outcomes = [at_rest for at_rest, _ in rounds(group, newcomer=newcomer, leaver=leaver)]
 
-    assert seen[-1]
-    assert len(seen) <= 3
+    assert outcomes[-1]
+    assert len(outcomes) <= 3
 
 
 # kafka-python's assignors, on the same groups
@@ -203,22 +203,22 @@ def ask_kafka_python(
     from kafka.protocol.consumer.group import JoinGroupResponse
     from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription as Subscription
 
-    given = []
+    members_metadata = []
     for m in in_order(members):  # its range takes static members for one run
         by_topic: dict[str, list[int]] = {}
         for topic, number in m.owned:
             by_topic.setdefault(topic, []).append(number)
         owned = [Subscription.TopicPartition(topic=t, partitions=sorted(n)) for t, n in by_topic.items()]
-        said = Subscription(
+        subscription = Subscription(
             version=3, topics=list(m.topics), user_data=m.user_data or b"", owned_partitions=owned,
             generation_id=-1 if m.generation is None else m.generation, rack_id=None,
         )  # fmt: skip
-        given.append(
+        members_metadata.append(
             JoinGroupResponse.JoinGroupResponseMember(
-                version=5, member_id=m.member_id, group_instance_id=m.instance_id, metadata=said
+                version=5, member_id=m.member_id, group_instance_id=m.instance_id, metadata=subscription
             )
         )
-    answer = assignor().assign(Cluster(topics), given)
+    answer = assignor().assign(Cluster(topics), members_metadata)
     return {
         member: {(topic, p) for topic, numbers in map(tuple, assignment.assigned_partitions) for p in numbers}
         for member, assignment in answer.items()
@@ -270,7 +270,7 @@ def test_cooperative_moves_no_more_than_kafka_pythons_when_a_member_joins(
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
     topics, members = group
-    members = told(members, sticky.assign(topics, members), 3)
+    members = next_round(members, sticky.assign(topics, members), 3)
     members.append(MemberSubscription("new", members[0].topics, generation=-1))
 
     ours = as_sets(cooperative.assign(topics, members))

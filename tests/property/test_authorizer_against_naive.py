@@ -15,7 +15,7 @@ OPERATIONS = [
     Operation.ALL, Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER, Operation.DESCRIBE,
     Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS,
 ]  # fmt: skip
-ASKED = OPERATIONS[1:]
+REQUESTED = OPERATIONS[1:]
 NAMES = ["*", "*x", "a", "ab", "abc", "b", "ba"]
 HOSTS = ["*", "10.0.0.1", "10.0.0.0/8", "::1", "no host at all", "1/2/3"]
 WHO = ["User:alice", "User:bob", "User:*", "Group:alice"]
@@ -66,18 +66,24 @@ def naive(acls: list[Acl], who: Principal, host: str, operation: Operation, kind
         Operation.DESCRIBE: {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER},
         Operation.DESCRIBE_CONFIGS: {Operation.ALTER_CONFIGS},
     }.get(operation, set())
-    wanted = {Operation.ALL, operation, *implied}
-    return any(a.permission is Permission.ALLOW and a.operation in wanted for a in fitting)
+    operations = {Operation.ALL, operation, *implied}
+    return any(a.permission is Permission.ALLOW and a.operation in operations for a in fitting)
 
 
 @given(
-    ACLS, PRINCIPALS, ADDRESSES, st.sampled_from(ASKED), st.sampled_from(TYPES), st.sampled_from(NAMES), st.booleans()
+    ACLS,
+    PRINCIPALS,
+    ADDRESSES,
+    st.sampled_from(REQUESTED),
+    st.sampled_from(TYPES),
+    st.sampled_from(NAMES),
+    st.booleans(),
 )
 def test_it_decides_as_the_rules_say(acls, who, host, operation, kind, name, open_house):
     decided = Authorizer(acls, [BOSS], allow_if_no_acl=open_house).decide(who, host, operation, kind, name)
 
-    is_left_open = open_house and not any(speaks_of(acl, kind, name) for acl in acls)
-    assert decided.allowed == (naive(acls, who, host, operation, kind, name) or is_left_open)
+    is_undecided = open_house and not any(speaks_of(acl, kind, name) for acl in acls)
+    assert decided.allowed == (naive(acls, who, host, operation, kind, name) or is_undecided)
     if isinstance(decided.rule, Acl):
         assert decided.rule in acls
         assert (decided.rule.permission is Permission.ALLOW) == decided.allowed
@@ -116,5 +122,5 @@ def test_write_on_some_topic_is_what_no_denial_covers(acls, who, host):
             for d in denials
         )
 
-    is_left = any(acl.permission is Permission.ALLOW and not is_covered(acl) for acl in mine)
-    assert decided.allowed == (who == BOSS or (is_left and not everything))
+    is_allowed = any(acl.permission is Permission.ALLOW and not is_covered(acl) for acl in mine)
+    assert decided.allowed == (who == BOSS or (is_allowed and not everything))

@@ -42,11 +42,11 @@ mutations = st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), ma
 
 def plain(buf: bytes, start: int, stop: int | None) -> list[Record] | int:
     """Return the records, or the offset of the corruption."""
-    wanted = OffsetRange("t", 0, start, stop)
+    offset_range = OffsetRange("t", 0, start, stop)
     out: list[Record] = []
     try:
-        for section in sections(buf, wanted, UNCHECKED):
-            read_section(section, wanted, out)
+        for section in sections(buf, offset_range, UNCHECKED):
+            read_section(section, offset_range, out)
     except CorruptRecord as error:
         return error.offset
     return out

@@ -24,7 +24,7 @@ class CompactedTransactions(CompactingMachine):
         self.decided: dict[int, tuple[bytes, bytes | None]] = {}
         self.pending: dict[int, dict[int, tuple[bytes, bytes | None]]] = {}
         self.sequences = dict.fromkeys(PRODUCERS, 0)
-        self.seen_ms: dict[int, int] = {}
+        self.last_write_ms: dict[int, int] = {}
         self.marked: set[int] = set()
 
     @initialize(budget=st.sampled_from([1, 400, 1 << 20]))
@@ -53,7 +53,7 @@ class CompactedTransactions(CompactingMachine):
                 "is_transactional": True,
             }
             self.sequences[producer] += len(records)
-            self.seen_ms[producer] = self.stage.now_ms
+            self.last_write_ms[producer] = self.stage.now_ms
             into = self.pending.setdefault(producer, {})
         at = self.log.append(build_batch(records, **options), self.stage.now_ms).base_offset
         into.update({at + i: (record.key, record.value) for i, record in enumerate(records)})
@@ -79,7 +79,7 @@ class CompactedTransactions(CompactingMachine):
         """After the retention times no marker is left, except the last of each live producer."""
         for producer in list(self.pending):
             self.end(producer, committed=False)
-        known = {pid for pid, _ in self.log.producers}
+        producer_ids = {pid for pid, _ in self.log.producers}
         for _ in range(4):  # a tombstone gets its horizon, the data goes, the marker gets one, the marker goes
             self.append([(b"a", "x")], None)
             self.log.roll(self.stage.now_ms)
@@ -93,7 +93,7 @@ class CompactedTransactions(CompactingMachine):
                 met.discard(header.producer_id)
             elif header.is_transactional and not header.is_control:
                 met.add(header.producer_id)
-        needed = known - {pid for pid, producer in self.log.producers if producer.batches}
+        needed = producer_ids - {pid for pid, producer in self.log.producers if producer.batches}
         assert set(of_nothing) <= needed, f"markers without records are left of producers {of_nothing}"
 
     def batches(self, start):
@@ -128,7 +128,7 @@ class CompactedTransactions(CompactingMachine):
     @invariant()
     def producers_are_known(self):
         for pid, sequence in self.sequences.items():
-            if sequence and self.stage.now_ms - self.seen_ms[pid] < self.stage.config.producer_id_expiration_ms:
+            if sequence and self.stage.now_ms - self.last_write_ms[pid] < self.stage.config.producer_id_expiration_ms:
                 assert self.log.producers.get(pid).last_sequence == sequence - 1
 
 

@@ -21,7 +21,7 @@ from support.machines.coordinator_stage import GROUP, CoordinatorStage, Topics
 Place = tuple[str, int]
 STALE = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.FENCED_INSTANCE_ID}
 SUBSCRIPTIONS = (["t"], ["u"], ["t", "u"], ["t", "gone"], [])
-HELD = 5
+CLIENTS = 5
 """Number of members; those after the third are static."""
 
 
@@ -39,8 +39,8 @@ class GroupClient:
     def beat(self, *, tells: bool = True) -> None:
         if self.epoch <= 0:
             self.owned = []
-            said = {"rebalance_timeout_ms": 5_000, "subscribed_topic_names": self.names}
-            answer = self.stage.beat(self.member_id, 0, [], instance_id=self.instance_id, **said)
+            fields = {"rebalance_timeout_ms": 5_000, "subscribed_topic_names": self.names}
+            answer = self.stage.beat(self.member_id, 0, [], instance_id=self.instance_id, **fields)
         else:
             owned = [place for place in self.owned if place[0] in self.stage.topics.ids] if tells else None
             answer = self.stage.beat(self.member_id, self.epoch, owned, subscribed_topic_names=self.names)
@@ -48,8 +48,8 @@ class GroupClient:
             self.epoch, self.owned = 0, []
         elif not answer.error_code:
             self.epoch = answer.member_epoch
-            told = self.stage.assignment_in(answer)
-            self.owned = self.owned if told is None else told
+            assignment = self.stage.assignment_in(answer)
+            self.owned = self.owned if assignment is None else assignment
 
     def leave(self, epoch: int) -> None:
         self.stage.beat(self.member_id, epoch, instance_id=self.instance_id)
@@ -91,12 +91,12 @@ def the_journal_adds_up(stage: CoordinatorStage) -> None:
     members = {} if group is None else group.members
     assert journaled.members.keys() == members.keys()
     for member_id, member in members.items():
-        told, current = journaled.members[member_id], member.current
-        assert told.known
-        assert told.assignment == named(stage, current.assigned)
-        assert told.revoking.keys() == named(stage, current.pending)
-        if told.target is not None and group is not None:
-            assert told.target == named(stage, group.target(member_id))
+        journaled_member, current = journaled.members[member_id], member.current
+        assert journaled_member.known
+        assert journaled_member.assignment == named(stage, current.assigned)
+        assert journaled_member.revoking.keys() == named(stage, current.pending)
+        if journaled_member.target is not None and group is not None:
+            assert journaled_member.target == named(stage, group.target(member_id))
 
 
 def named(stage: CoordinatorStage, partitions: Mapping[bytes, Iterable[int]]) -> set[Place]:
@@ -105,7 +105,7 @@ def named(stage: CoordinatorStage, partitions: Mapping[bytes, Iterable[int]]) ->
 
 @settings(max_examples=40)
 @given(
-    st.lists(st.tuples(st.integers(0, 10), st.integers(0, HELD - 1), st.integers(0, 4)), max_size=40),
+    st.lists(st.tuples(st.integers(0, 10), st.integers(0, CLIENTS - 1), st.integers(0, 4)), max_size=40),
     st.sampled_from([0, 1_000]),
 )
 @example([(0, 4, 0), (5, 4, 3), (4, 4, 0)], 1_000)  # back with fewer topics than its target has
@@ -113,7 +113,7 @@ def test_all_members_finally_own_their_target_assignment(events, interval_ms):
     stage = CoordinatorStage(
         topics=Topics(t=5, u=2), offsets_topic_num_partitions=1, group_consumer_assignment_interval_ms=interval_ms
     )
-    players = [GroupClient(stage, i) for i in range(HELD)]
+    players = [GroupClient(stage, i) for i in range(CLIENTS)]
     for event in events:
         play(stage, players, event)
         the_journal_adds_up(stage)

@@ -85,9 +85,14 @@ class GroupClients:
         self.join(i, v)
 
     def sync(self, i: int, v: int) -> None:
-        given = {m: assignment(("t", n)) for n, m in enumerate(self.ids) if m}
+        assignments = {m: assignment(("t", n)) for n, m in enumerate(self.ids) if m}
         self.stage.sync(
-            self.ids[i], self.generation(v // 3), given, instance_id=self.instance(i), protocol_name=None, version=4
+            self.ids[i],
+            self.generation(v // 3),
+            assignments,
+            instance_id=self.instance(i),
+            protocol_name=None,
+            version=4,
         )
 
     def heartbeat(self, i: int, v: int) -> None:

@@ -141,18 +141,18 @@ def test_nodes_start_on_damaged_placements_or_error_names_the_file():
     own = content["kohort-cluster.json"]
     beyond = own.replace(b"[[1", b"[[1, 1, 7", 1)
     more = own.replace(b"]]}}", b"], [[1, 2], 9, [[]], [null]], [[2], 2, [], []], [[2], 2, [], []]]}}")
-    said = []
+    messages = []
 
     for data in (*content.values(), beyond, more, *rubbish(own, random.Random(7))):
         try:
             started = ClusterStage(2, storage_of({**content, "kohort-cluster.json": data}))
         except StorageError as error:
-            said.append(str(error))
+            messages.append(str(error))
         else:
             assert started.nodes[1].connect().produce("a", b"1").error_code in (0, 6)
 
-    assert said
-    assert all(line.startswith("kohort-cluster.json cannot be read (") for line in said)
+    assert messages
+    assert all(line.startswith("kohort-cluster.json cannot be read (") for line in messages)
 
 
 def test_damaged_acls_are_read_or_error_names_the_file():
@@ -167,4 +167,4 @@ def test_damaged_acls_are_read_or_error_names_the_file():
         except StorageError as error:
             words.append(str(error))
     assert len(words) > FLIPS
-    assert [said for said in words if SECURITY_FILE not in said] == []
+    assert [message for message in words if SECURITY_FILE not in message] == []

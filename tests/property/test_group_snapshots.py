@@ -60,9 +60,9 @@ def test_any_looks_in_any_order(snapshots, since_ms, rebalanced):
         assert (one.records is None) == (one.unknown is not None)
     assert all(number is None or number >= 0 for number in numbers)
     assert len(report.partitions) == len(lag.partitions)
-    told = find_group(snapshots)
-    shown = [told.sentence, *(v.clause for v in [report.group, *report.partitions, *report.members.values()])]
-    shown += [text for f in examine(told) for text in (f.sentence, *(fact.value for fact in f.evidence))]
+    finding = find_group(snapshots)
+    shown = [finding.sentence, *(v.clause for v in [report.group, *report.partitions, *report.members.values()])]
+    shown += [text for f in examine(finding) for text in (f.sentence, *(fact.value for fact in f.evidence))]
     assert all(text.isprintable() for text in shown)
     assert all(verdict.clause for verdict in [report.group, *report.partitions, *report.members.values()])
     assert all(v.evidence for v in [report.group, *report.partitions] if v.word not in ("OK", "ok"))

@@ -154,16 +154,16 @@ def owner_begins_behind(lines, rng):
     return {"started-behind-commit"}
 
 
-def owner_is_told_too_early(lines, rng):
-    told = [line for line in lines if line["op"] == "assigned"]
-    given = [
+def assignment_is_reported_too_early(lines, rng):
+    assigned = [line for line in lines if line["op"] == "assigned"]
+    moves = [
         (gave, took)
         for gave in lines
-        for took in told
+        for took in assigned
         if gave["op"] == "revoked" and took["partitions"][0][:2] == gave["partitions"][0]
         if took["client"] != gave["client"] and 0 < took["at"] - gave["at"] < 10_000
     ]
-    gave, took = rng.choice(given)
+    gave, took = rng.choice(moves)
     gave["at"], gave["done"] = took["at"] + 100, took["at"] + 200
     return {"two-owners"}
 
@@ -185,7 +185,7 @@ FAULTS = [
     aborted_is_committed,
     input_is_another_records,
     owner_begins_behind,
-    owner_is_told_too_early,
+    assignment_is_reported_too_early,
     acknowledgements_are_swapped,
 ]
 

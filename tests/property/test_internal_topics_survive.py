@@ -66,9 +66,9 @@ batches = st.builds(
 
 
 def produced(name, batch, partition, transactional_id):
-    asked = produce_request(name, batch, partition=partition)
-    asked.transactional_id = transactional_id or None
-    return asked
+    request = produce_request(name, batch, partition=partition)
+    request.transactional_id = transactional_id or None
+    return request
 
 
 requests = st.one_of(
@@ -202,15 +202,15 @@ requests = st.one_of(
 )
 
 
-def told(peer: Peer, message, version: int) -> None:
+def ask_and_ignore(peer: Peer, message, version: int) -> None:
     """Ask as the one client that Kafka trusts by its name; an answer or a hang-up, whichever comes."""
     peer.send(message, version, client_id="__admin_client")
     peer.take_all()
 
 
 @settings(max_examples=100)
-@given(asked=st.lists(requests, min_size=1, max_size=8), pause_ms=st.sampled_from([0, 700]), cleanly=st.booleans())
-def test_the_next_start_finds_all_groups(asked, pause_ms, cleanly):
+@given(calls=st.lists(requests, min_size=1, max_size=8), pause_ms=st.sampled_from([0, 700]), cleanly=st.booleans())
+def test_the_next_start_finds_all_groups(calls, pause_ms, cleanly):
     stage = BrokerStage(transaction_state_log_num_partitions=2)
     ann = populate(stage)
     peer = stage.connect()
@@ -220,10 +220,10 @@ def test_the_next_start_finds_all_groups(asked, pause_ms, cleanly):
     stage.broker.take_notes()
     counts = {name: len(stage.broker.state.topics.get(name).partitions) for name in own_logs(stage)}
 
-    for message, version in asked:
+    for message, version in calls:
         if peer.closed is not None:
             peer = stage.connect()
-        told(peer, message, version)
+        ask_and_ignore(peer, message, version)
         stage.advance(pause_ms)
     stage.restart(cleanly=cleanly)
 

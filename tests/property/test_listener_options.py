@@ -32,21 +32,21 @@ SECRET = "planted"
 
 @st.composite
 def options(draw: st.DrawFn) -> dict[str, str]:
-    given = {
+    settings = {
         "listeners": draw(ENDPOINTS),
         "advertised.listeners": draw(ENDPOINTS),
         "listener.security.protocol.map": ",".join(draw(st.lists(st.builds("{}:{}".format, NAMES, PROTOCOLS)))),
         "inter.broker.listener.name": draw(NAMES),
     }
     for name, rest in draw(st.lists(st.tuples(NAMES, RESTS | st.text(max_size=12)), max_size=3)):
-        given[f"listener.name.{name.lower()}.{rest}"] = draw(st.sampled_from(["required", "1", SECRET]))
-    return {name: given[name] for name in draw(st.sets(st.sampled_from(sorted(given))))}
+        settings[f"listener.name.{name.lower()}.{rest}"] = draw(st.sampled_from(["required", "1", SECRET]))
+    return {name: settings[name] for name in draw(st.sets(st.sampled_from(sorted(settings))))}
 
 
 @given(options())
-def test_listener_option_is_accepted_or_rejected_in_one_line(given):
+def test_listener_option_is_accepted_or_rejected_in_one_line(settings):
     try:
-        config = parse_config(BrokerConfig, understand(given).options)
+        config = parse_config(BrokerConfig, understand(settings).options)
         check_listeners(config)
     except ConfigError as error:
         assert len(str(error).split("\n")) == 1  # noqa: PT017 - there may be none

@@ -24,7 +24,7 @@ plain = st.builds(
     commit_timestamp=st.integers(0, 2**45),
     topic_id=IDS,
 )
-told_more = st.builds(OffsetCommitValue, offset=st.integers(0, 9), metadata=st.text(max_size=5), topic_id=IDS)
+offset_commits = st.builds(OffsetCommitValue, offset=st.integers(0, 9), metadata=st.text(max_size=5), topic_id=IDS)
 without_topic_id = st.builds(OffsetCommitValue, offset=st.integers(0, 9))
 expiring = st.builds(OffsetCommitValue, offset=st.integers(0, 9), expire_timestamp=st.integers(0, 9))
 commits = st.builds(
@@ -32,7 +32,7 @@ commits = st.builds(
     st.sampled_from(["g", "h", "gruppe-ä"]),
     st.sampled_from(["t", "tt", "thema-ö"]),
     st.integers(0, 3) | st.just(-1) | st.just(2**31 - 1),
-    plain | plain | told_more | without_topic_id | expiring | st.none(),
+    plain | plain | offset_commits | without_topic_id | expiring | st.none(),
 )
 generations = st.builds(
     GroupWritten,

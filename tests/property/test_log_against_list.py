@@ -34,13 +34,13 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @rule(values=values, repeat=st.booleans())
     def append_as_a_producer(self, values, repeat):
-        given = batch(values, at_ms=5, producer_id=9, producer_epoch=0, base_sequence=self.sequence)
-        appended = self.log.append(given, self.stage.now_ms)
+        records = batch(values, at_ms=5, producer_id=9, producer_epoch=0, base_sequence=self.sequence)
+        appended = self.log.append(records, self.stage.now_ms)
         assert not appended.duplicate
         self.sequence += len(values)
         self.remember(values, 5, appended)
         if repeat:
-            again = self.log.append(given, self.stage.now_ms)
+            again = self.log.append(records, self.stage.now_ms)
             assert again == appended._replace(duplicate=True)
 
     def remember(self, values, at_ms, appended):

@@ -56,7 +56,7 @@ class MemberRun:
         self.stage = ScriptedCoordinator()
         self.stage.hidden = set()
         self.takes_ms = 0
-        self.refused_while_told: object = None
+        self.rejected_in_callback: object = None
         self.mine: set[TopicPartition] = set()
         self.user = self.stage.member(
             NEEDS.split(), max_poll_interval_ms=10_000, request_timeout_ms=3000, auto_commit_interval_ms=1000
@@ -65,18 +65,18 @@ class MemberRun:
         self.checked = 0
 
     def hears(self, callback: CallbackNeeded) -> None:
-        told = set(callback.partitions)
+        partitions = set(callback.partitions)
         assert (self.user.membership.state in IN_GROUP) == (callback.kind != "lost")
         if callback.kind == "assigned":
-            assert not told & self.mine, "what stays is not assigned anew"
-            self.mine |= told
+            assert not partitions & self.mine, "what stays is not assigned anew"
+            self.mine |= partitions
         else:
-            assert told
-            assert told <= self.mine, "only what the user has is taken"
-            self.mine -= told
-        if self.refused_while_told is not None:
-            self.stage.then(Heartbeat, self.refused_while_told)
-            self.refused_while_told = None
+            assert partitions
+            assert partitions <= self.mine, "only what the user has is taken"
+            self.mine -= partitions
+        if self.rejected_in_callback is not None:
+            self.stage.then(Heartbeat, self.rejected_in_callback)
+            self.rejected_in_callback = None
             self.stage.loop.run(INTERVAL_MS)
         if self.takes_ms:  # as in the faces: a listener that hangs must not keep the member alive
             self.user.machine.leave_poll(self.stage.now_ms)
@@ -98,8 +98,8 @@ class MemberRun:
     def is_refused(self, how: object) -> None:
         self.stage.then(Heartbeat, how)
 
-    def is_refused_while_told(self, how: object) -> None:
-        self.refused_while_told = how
+    def is_rejected_in_callback(self, how: object) -> None:
+        self.rejected_in_callback = how
 
     def has_its_commit_refused(self, how: object) -> None:
         self.stage.then(OffsetCommitRequest, how)
@@ -133,9 +133,9 @@ class MemberRun:
         """Check that assignment, callbacks and heartbeats agree."""
         assert set(self.user.machine.subscription.assigned) == self.mine
         for request in self.stage.beats[self.checked :]:
-            said = owned_of(request)
-            if said is not None and request.member_epoch == 0:
-                assert said == "", "who joins has nothing"
+            owned = owned_of(request)
+            if owned is not None and request.member_epoch == 0:
+                assert owned == "", "who joins has nothing"
         self.checked = len(self.stage.beats)
 
 
@@ -146,15 +146,15 @@ def test_callbacks_are_consistent_and_target_assignment_is_reached(events, targe
     for what, how in events:
         story.happens(what, how)
 
-    story.takes_ms, story.refused_while_told = 0, None
+    story.takes_ms, story.rejected_in_callback = 0, None
     story.stage.next_codes.clear()
     story.stage.hidden = set()
     story.user.machine.subscribe(NEEDS.split())
     story.stage.assign(target)
     story.happens("polls", 15_000)
 
-    wanted = names(story.stage.target)
-    assert story.user.owned == wanted == names(story.mine)
+    assigned_names = names(story.stage.target)
+    assert story.user.owned == assigned_names == names(story.mine)
     assert story.user.membership.is_stable
-    told = [owned_of(r) for r in story.stage.beats if r.topic_partitions is not None]
-    assert told[-1] == wanted, "and said so last"
+    reported = [owned_of(r) for r in story.stage.beats if r.topic_partitions is not None]
+    assert reported[-1] == assigned_names, "and said so last"

@@ -11,7 +11,7 @@ from kohort.aio.tls.failures import TlsTarget, of_broker, of_client
 from support.security.tls_pair import TlsPair, authority, client_context, read_all, server_context
 
 MUTATIONS = int(os.environ.get("KOHORT_MUTATIONS", "2000"))
-ASKED = TlsTarget("localhost", 9093, "ssl.ca.location=ca.pem", has_certificate=False)
+TARGET = TlsTarget("localhost", 9093, "ssl.ca.location=ca.pem", has_certificate=False)
 
 
 def mutate(data: bytes, chance: random.Random) -> bytes:
@@ -50,12 +50,12 @@ def test_mutated_handshake_gives_error_message_and_harms_no_other_connection():
     outcomes = {"open": 0, "refused": 0, "waiting": 0}
     for _ in range(MUTATIONS):
         client, server = chance.choice(pairs)
-        left = chance.randrange(3)  # the message that is changed
+        skipped = chance.randrange(3)  # the message that is changed
 
         def on_the_way(data: bytes) -> bytes:
-            nonlocal left
-            left -= 1
-            return mutate(data, chance) if left == -1 else data
+            nonlocal skipped
+            skipped -= 1
+            return mutate(data, chance) if skipped == -1 else data
 
         pair = TlsPair(client, server, on_the_way=on_the_way).shake()
         for side, name in ((pair.client, "client"), (pair.server, "server")):
@@ -65,7 +65,7 @@ def test_mutated_handshake_gives_error_message_and_harms_no_other_connection():
                 except ssl.SSLError as error:
                     pair.failures[name] = error
         for name, error in pair.failures.items():
-            words = of_client(error) if name == "server" else of_broker(error, ASKED).message
+            words = of_client(error) if name == "server" else of_broker(error, TARGET).message
             assert words
             assert words.isprintable()
         outcome = "refused" if pair.failures else "open" if pair.server.is_open else "waiting"

@@ -77,9 +77,9 @@ def test_throttle_time_after_a_full_wait_is_at_most_the_time_before(
         now_ms += wait_ms
         rate.record(used, now_ms, window)
         now_ms += rate.throttle_ms(quota, now_ms, window)
-        left_ms = rate.throttle_ms(quota, now_ms, window)
+        remaining_ms = rate.throttle_ms(quota, now_ms, window)
         # a new client counts as idle for one window
-        assert left_ms <= window.whole_ms or left_ms == 2**31 - 1
+        assert remaining_ms <= window.whole_ms or remaining_ms == 2**31 - 1
 
 
 @given(WINDOWS, QUOTAS, STEPS)

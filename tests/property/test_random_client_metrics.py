@@ -28,7 +28,7 @@ PUSHES = st.one_of(
     st.builds(lambda metrics: metrics_data(*metrics, group_id="g"), st.lists(METRICS, max_size=6)),
     st.builds(
         lambda metrics, at, byte: bytes(
-            byte if place == at else held for place, held in enumerate(metrics_data(*metrics, group_id="g"))
+            byte if place == at else original for place, original in enumerate(metrics_data(*metrics, group_id="g"))
         ),
         st.lists(METRICS, min_size=1, max_size=4),
         st.integers(0, 120),

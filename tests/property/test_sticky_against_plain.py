@@ -31,20 +31,20 @@ def generated(seed: str) -> tuple[SubscribedTopics, list[MemberSubscription]]:
     shared = tuple(rng.sample(names, rng.randint(1, len(names)))) if rng.random() < 0.5 else None
     members = []
     for i in range(rng.randint(1, 14)):
-        wanted = shared or tuple(rng.sample(names, rng.randint(1, len(names))))
+        subscription = shared or tuple(rng.sample(names, rng.randint(1, len(names))))
         if rng.random() < 0.05:
-            wanted += wanted[:1]
+            subscription += subscription[:1]
         rack = rng.choice([*RACKS, ""]) if racks else ""
-        members.append(MemberSubscription(f"m{rng.randint(0, 99)}-{i}", wanted, rack=rack))
+        members.append(MemberSubscription(f"m{rng.randint(0, 99)}-{i}", subscription, rack=rack))
     for generation in range(rng.randint(0, 3)):
         before = ASSIGNORS[rng.choice(["sticky", "range"])].assign(
             topics, rng.sample(members, rng.randint(1, len(members)))
         )
-        members = [told(rng, member, before, generation) for member in members]
+        members = [claiming(rng, member, before, generation) for member in members]
     return topics, members
 
 
-def told(rng: random.Random, member: MemberSubscription, before: Assignment, now: int) -> MemberSubscription:
+def claiming(rng: random.Random, member: MemberSubscription, before: Assignment, now: int) -> MemberSubscription:
     """Return a member with claims: its own partitions, another member's, an older generation's, or missing ones."""
     owned = list(before.get(member.member_id, ()))
     if rng.random() < 0.1:

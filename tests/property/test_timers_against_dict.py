@@ -35,8 +35,8 @@ def test_timers_fire_in_order_at_their_latest_deadline(steps):
             for _, key in due:
                 del truth[key]
         assert timers.wake_at_ms == min((at for at, _ in truth.values()), default=None)
-        held = {key: timers.deadline_ms(key) for key in sorted(timers.keys())}
-        assert held == {key: at for key, (at, _) in truth.items()}
+        deadlines = {key: timers.deadline_ms(key) for key in sorted(timers.keys())}
+        assert deadlines == {key: at for key, (at, _) in truth.items()}
         assert (len(timers), 3 in timers) == (len(truth), 3 in truth)
 
 

@@ -85,7 +85,7 @@ class RandomRun:
 
     def begin(self, producer):
         """A process of this name begins; what the one before left open is aborted."""
-        left = self.open.pop(producer, None)
+        unfinished = self.open.pop(producer, None)
         for _ in range(5):
             code = producer.init()
             if not code:
@@ -93,8 +93,8 @@ class RandomRun:
             assert code == ErrorCode.CONCURRENT_TRANSACTIONS
             self.calm()
         assert code == 0
-        if left is not None:
-            left.outcome = False
+        if unfinished is not None:
+            unfinished.outcome = False
 
     def calm(self):
         """End the disk faults, and complete delayed work."""

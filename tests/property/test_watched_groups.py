@@ -35,7 +35,7 @@ numbers = st.lists(st.integers(-1, 5), max_size=4)
 epochs = st.integers(-2, 9)
 topic_ids = st.sampled_from([bytes([i]) * 16 for i in range(3)])
 blobs = st.one_of(st.binary(max_size=12), st.just(subscription("t", "u")), st.just(subscription("t", owned=[("t", 1)])))
-given_out = st.one_of(st.binary(max_size=12), numbers.map(lambda of: assignment(*(("t", p) for p in of))))
+assignment_blobs = st.one_of(st.binary(max_size=12), numbers.map(lambda of: assignment(*(("t", p) for p in of))))
 times = st.sampled_from([-1, 0, 7, 50_000, 10**18])
 
 members = st.builds(
@@ -47,7 +47,7 @@ members = st.builds(
     rebalance_timeout=times.map(lambda ms: min(ms, 1 << 30)),
     session_timeout=times.map(lambda ms: min(ms, 1 << 30)),
     subscription=blobs,
-    assignment=given_out,
+    assignment=assignment_blobs,
 )
 generations = st.builds(
     GroupMetadataValue,
@@ -58,7 +58,7 @@ generations = st.builds(
     current_state_timestamp=times,
     members=st.lists(members, max_size=4),
 )
-said = st.builds(
+member_metadata = st.builds(
     modern.ConsumerGroupMemberMetadataValue,
     instance_id=instances,
     client_id=st.sampled_from(["", "app"]),
@@ -68,14 +68,16 @@ said = st.builds(
     rebalance_timeout_ms=st.sampled_from([-1, 0, 5_000]),
     server_assignor=st.sampled_from([None, "range"]),
 )
-held = st.lists(st.builds(modern.CurrentTopicPartitions, topic_id=topic_ids, partitions=numbers), max_size=2)
+topic_partitions = st.lists(
+    st.builds(modern.CurrentTopicPartitions, topic_id=topic_ids, partitions=numbers), max_size=2
+)
 currents = st.builds(
     modern.ConsumerGroupCurrentMemberAssignmentValue,
     member_epoch=epochs,
     previous_member_epoch=epochs,
     state=st.sampled_from([0, 1, 2, 127, -1]),
-    assigned_partitions=held,
-    partitions_pending_revocation=held,
+    assigned_partitions=topic_partitions,
+    partitions_pending_revocation=topic_partitions,
 )
 targets = st.builds(
     modern.ConsumerGroupTargetAssignmentMemberValue,
@@ -103,7 +105,7 @@ records = st.one_of(
         groups,
         maybe(st.builds(modern.ConsumerGroupMetadataValue, epoch=epochs, metadata_hash=st.integers(0, 3))),
     ),
-    st.builds(MemberWritten, groups, ids, maybe(said)),
+    st.builds(MemberWritten, groups, ids, maybe(member_metadata)),
     st.builds(
         TargetEpochWritten,
         groups,
@@ -190,7 +192,7 @@ def test_any_records_in_any_order_make_no_exception_and_no_proof(events, limits)
     assert find_rebalances(entries[1::2]) is not None
 
 
-def told(entries: list[JournalEntry]) -> list[object]:
+def epochs_and_members(entries: list[JournalEntry]) -> list[object]:
     """Return the epochs and members of a consumer group that coordinator and watcher both know."""
     return [
         (entry.epoch, entry.members)
@@ -199,7 +201,7 @@ def told(entries: list[JournalEntry]) -> list[object]:
             entry.member.member_id,
             (entry.from_epoch, entry.epoch, entry.state),
             (entry.revoking, entry.revoked, entry.awaited),
-            [(given.topic, given.partition) for given in entry.given],
+            [(row.topic, row.partition) for row in entry.given],
         )
         for entry in entries
         if isinstance(entry, EpochRaised | MemberReconciled)
@@ -210,26 +212,26 @@ def told(entries: list[JournalEntry]) -> list[object]:
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2), st.booleans()), max_size=40))
 def test_watcher_and_coordinator_report_the_same_member_events_of_consumer_groups(events):
     stage = WatchedStage(topics=Topics(t=5, u=2), offsets_topic_num_partitions=1)
-    known: dict[str, int] = {}
+    epoch_of: dict[str, int] = {}
     owned: dict[str, list[tuple[str, int]]] = {}
     for what, who, tells in events:
         member_id = f"m{who}"
         if what == 0:
-            known[member_id], owned[member_id] = (
+            epoch_of[member_id], owned[member_id] = (
                 stage.come(member_id, *(["t", "u"] if tells else ["t"])).member_epoch,
                 [],
             )
-        elif what == 1 and member_id in known:
+        elif what == 1 and member_id in epoch_of:
             stage.beat(member_id, -1)
-            del known[member_id]
+            del epoch_of[member_id]
         elif what == 2:
             stage.advance(46_000 if tells and who == 2 else 1_100)
-        elif member_id in known:
-            answer = stage.beat(member_id, known[member_id], owned[member_id] if tells else None)
+        elif member_id in epoch_of:
+            answer = stage.beat(member_id, epoch_of[member_id], owned[member_id] if tells else None)
             if answer.error_code:
-                del known[member_id]
+                del epoch_of[member_id]
                 continue
-            known[member_id] = answer.member_epoch
+            epoch_of[member_id] = answer.member_epoch
             owned[member_id] = stage.assignment_in(answer) or owned[member_id]
-    assert told(stage.observed) == told(stage.journal)
+    assert epochs_and_members(stage.observed) == epochs_and_members(stage.journal)
     stage.findings()
