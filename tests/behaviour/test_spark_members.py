@@ -34,7 +34,7 @@ class Query:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.rows: list[tuple[int, int]] = []
         self.again: list[tuple[int, int]] = []
-        self.holds = self.is_held = False
+        self.holds = self.is_waiting = False
         self._reading = threading.Thread(target=self._read, daemon=True)
         self._reading.start()
 
@@ -45,12 +45,12 @@ class Query:
                 self.rows.append((partition, offset))
                 if again:
                     self.again.append((partition, offset))
-            self.is_held = self.holds
-            if not self.is_held:
+            self.is_waiting = self.holds
+            if not self.is_waiting:
                 self.completes()
 
     def completes(self) -> None:
-        self.holds = self.is_held = False
+        self.holds = self.is_waiting = False
         assert self.process.stdin is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
@@ -123,7 +123,7 @@ def test_no_row_is_lost_and_duplicates_are_reported_for_any_query_outcome(orders
         # the first query stalls inside a micro-batch beyond its session timeout, and continues
         first.holds = True
         orders.send(60)
-        eventually("a micro-batch begins", lambda: first.is_held, DEADLINE_S)
+        eventually("a micro-batch begins", lambda: first.is_waiting, DEADLINE_S)
         begun = first.rows[-1]
         first.signal(signal.SIGSTOP)
         eventually("the second query has all partitions", orders.shared_as(6), DEADLINE_S)
@@ -135,7 +135,7 @@ def test_no_row_is_lost_and_duplicates_are_reported_for_any_query_outcome(orders
         # the first query is killed inside a micro-batch, and restarted with its checkpoint
         first.holds = True
         orders.send(60)
-        eventually("a micro-batch begins", lambda: first.is_held, DEADLINE_S)
+        eventually("a micro-batch begins", lambda: first.is_waiting, DEADLINE_S)
         begun = first.rows[-1]
         first.end()
         eventually("the second query has all partitions", orders.shared_as(6), DEADLINE_S)

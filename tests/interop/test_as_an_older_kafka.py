@@ -15,14 +15,14 @@ from support.raw.raw_client import RawClient
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
 KEYS = {api.name: key for key, api in APIS.items()}
-TOLD_APART = [
+DISTINCT_RELEASES = [
     *("2.1", "2.2", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8", "3.0", "3.1", "3.2", "3.3", "3.5", "3.6", "3.7", "3.8"),
     *("3.9", "4.0", "4.1", "4.2", "4.3"),
 ]
 """The releases that kafka-python tells apart by what clients may ask."""
 
 
-@pytest.mark.parametrize("release", TOLD_APART)
+@pytest.mark.parametrize("release", DISTINCT_RELEASES)
 def test_kafka_python_takes_it_for_the_release_that_it_stands_in_for(release):
     with StagedBroker(as_version=release) as broker, RawClient(broker.bootstrap) as raw:
         answer = raw.ask(ApiVersionsRequest(), 0)
@@ -60,9 +60,9 @@ def test_confluent_kafka_produces_reads_in_a_group_and_commits(release):
 
 
 def assert_only_what_was_there(broker, release):
-    asked = {(seen.api, seen.version) for seen in broker.requests()}
-    assert asked
-    for api, version in asked:
+    requested = {(request.api, request.version) for request in broker.requests()}
+    assert requested
+    for api, version in requested:
         highest = highest_version(KEYS[api], release)
         assert highest is not None, api
         assert version <= highest, api

@@ -43,10 +43,10 @@ def generated(name: str, seed: int) -> tuple[SubscribedTopics, list[MemberSubscr
     shared = rng.sample(names, rng.randint(1, len(names))) if rng.random() < 0.5 else None
     members = []
     for i in range(rng.randint(1, 9)):
-        wanted = shared or rng.sample(names, rng.randint(1, len(names)))
+        subscription = shared or rng.sample(names, rng.randint(1, len(names)))
         instance = f"i{rng.randint(10, 99)}{i}" if rng.random() < 0.2 else None
         rack = rng.choice([*RACKS, ""]) if racks and rng.random() < 0.9 else ""
-        members.append(MemberSubscription(f"m{rng.randint(100, 999)}-{i}", tuple(wanted), instance, rack=rack))
+        members.append(MemberSubscription(f"m{rng.randint(100, 999)}-{i}", tuple(subscription), instance, rack=rack))
     topics = SubscribedTopics(counts, racks)
     if name in ("sticky", "cooperative-sticky") and rng.random() < 0.8:
         members = with_a_past(rng, topics, members)
@@ -60,7 +60,7 @@ def with_a_past(
     """Return the members with owned partitions of an earlier assignment, claimed correctly or not."""
     earlier = rng.sample(members, rng.randint(1, len(members)))
     before: Assignment = ASSIGNORS[rng.choice(["sticky", "range"])].assign(topics, earlier)
-    told = []
+    returning = []
     for m in members:
         owned = tuple(before.get(m.member_id, ()))
         generation = rng.choice([5, 5, 5, 4]) if m.member_id in before else None
@@ -68,7 +68,7 @@ def with_a_past(
             owned = tuple(rng.choice(list(before.values())))
         if rng.random() < 0.05:  # a deleted topic
             owned = (*owned, TopicPartition("gone", 0))
-        told.append(
+        returning.append(
             MemberSubscription(
                 m.member_id,
                 m.topics,
@@ -79,7 +79,7 @@ def with_a_past(
                 what_it_remembers(rng, owned, generation),
             )
         )
-    return told
+    return returning
 
 
 def what_it_remembers(rng: random.Random, owned: tuple[TopicPartition, ...], generation: int | None) -> bytes | None:
@@ -125,8 +125,8 @@ def verdicts() -> dict[str, list[dict[str, set[tuple[str, int]]] | None]]:
     assert done.returncode == 0, done.stderr[-4000:]
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(lines) == len(cases)
-    said = [line and {m: {tuple(p) for p in partitions} for m, partitions in line.items()} for line in lines]
-    return {name: said[i * CASES : (i + 1) * CASES] for i, name in enumerate(ASSIGNORS)}
+    assignments = [line and {m: {tuple(p) for p in partitions} for m, partitions in line.items()} for line in lines]
+    return {name: assignments[i * CASES : (i + 1) * CASES] for i, name in enumerate(ASSIGNORS)}
 
 
 @pytest.mark.parametrize("name", list(ASSIGNORS))

@@ -65,10 +65,10 @@ def sized(content: bytes) -> bytes:
 
 
 def varint(number: int) -> bytes:
-    left, found = number << 1, b""
-    while left > 0x7F:
-        found, left = found + bytes([left & 0x7F | 0x80]), left >> 7
-    return found + bytes([left])
+    remaining, found = number << 1, b""
+    while remaining > 0x7F:
+        found, remaining = found + bytes([remaining & 0x7F | 0x80]), remaining >> 7
+    return found + bytes([remaining])
 
 
 def test_spark_reads_avro_values_as_the_value_table_expects(spark: Any, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def play(ground: str, size: dict[str, int], actions: Sequence[str] = ()) -> tupl
     return run, result_of(run, size["seed"], size["groups"], {})
 
 
-def told(verdicts: Sequence[Verdict]) -> str:
+def wrong_causes(verdicts: Sequence[Verdict]) -> str:
     """Describe the wrong causes, for a failure's report."""
     return "\n".join(
         f"{v.verdict}: {v.group}, {v.action} {v.clients}: {v.truth} was called {v.named} ({v.confidence}): {v.sentence}"
@@ -40,9 +40,9 @@ def told(verdicts: Sequence[Verdict]) -> str:
 def test_in_little_no_rebalance_is_called_wrongly_for_sure(ground):
     run, result = play(ground, SLICE)
 
-    assert result.rebalances >= 10, told(run.verdicts)
-    assert result.count("wrong", proof=ground == OURS, sure=ground == APACHE) == 0, told(run.verdicts)
-    assert result.share_right >= 0.7, told(run.verdicts)
+    assert result.rebalances >= 10, wrong_causes(run.verdicts)
+    assert result.count("wrong", proof=ground == OURS, sure=ground == APACHE) == 0, wrong_causes(run.verdicts)
+    assert result.share_right >= 0.7, wrong_causes(run.verdicts)
 
 
 @pytest.mark.campaign
@@ -51,9 +51,9 @@ def test_in_little_no_rebalance_is_called_wrongly_for_sure(ground):
 def test_of_hundreds_of_rebalances_nearly_all_are_named_rightly_and_none_wrongly_for_sure(ground, least):
     run, result = play(ground, WHOLE, ("restart", "stall", "kill"))
 
-    assert result.rebalances >= 200, told(run.verdicts)
-    assert result.count("wrong", proof=ground == OURS, sure=ground == APACHE) == 0, told(run.verdicts)
-    assert result.share_right >= least, told(run.verdicts)
+    assert result.rebalances >= 200, wrong_causes(run.verdicts)
+    assert result.count("wrong", proof=ground == OURS, sure=ground == APACHE) == 0, wrong_causes(run.verdicts)
+    assert result.share_right >= least, wrong_causes(run.verdicts)
 
 
 def test_two_plans_of_one_seed_are_the_same():

@@ -90,8 +90,8 @@ def test_records_of_each_producer_are_read_by_each_consumer(ours, admin, name, c
     theirs, our = f"{name}-theirs", f"{name}-ours"
     admin.create_topics({theirs: 2, our: 1})
 
-    given = [as_sent_by(client, *record) for record in RECORDS]
-    sent = run([*command, "produce", ours, theirs, codec], "".join(as_line(1, *r) + "\n" for r in given))
+    expected = [as_sent_by(client, *record) for record in RECORDS]
+    sent = run([*command, "produce", ours, theirs, codec], "".join(as_line(1, *r) + "\n" for r in expected))
     assert sorted(s["sent"] for s in sent) == [[1, n] for n in range(len(RECORDS))]
     with Consumer(bootstrap_servers=ours, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(theirs, 1)])
@@ -100,13 +100,13 @@ def test_records_of_each_producer_are_read_by_each_consumer(ours, admin, name, c
             records = consumer.poll(30_000)
             assert records, found
             found += records
-    assert [(r.key, r.value, list(r.headers)) for r in found] == given
+    assert [(r.key, r.value, list(r.headers)) for r in found] == expected
 
     with Producer(bootstrap_servers=ours, compression_type=codec, linger_ms=50) as producer:
         for n, (key, value, headers) in enumerate(RECORDS):
             producer.send(our, value, key, partition=0, headers=headers, timestamp_ms=RECENT_MS + n)
-    seen = [as_record(line) for line in run([*command, "read", ours, our, "0", str(len(RECORDS))])]
-    assert seen == [(n, RECENT_MS + n, *record) for n, record in enumerate(RECORDS)]
+    received = [as_record(line) for line in run([*command, "read", ours, our, "0", str(len(RECORDS))])]
+    assert received == [(n, RECENT_MS + n, *record) for n, record in enumerate(RECORDS)]
 
 
 @pytest.mark.parametrize("client", as_parameters(TOOLCHAIN_CLIENTS))
@@ -115,7 +115,7 @@ def test_a_group_of_three_lives_through_a_join_a_kill_and_a_leave_and_resumes(ou
     strategy = STRATEGY.get(client, "-")
     admin.create_topics({name: PARTITIONS})
     fill(ours, name, 120)
-    members, gone = [Member(command, ours, name, name, strategy=strategy)], []
+    members, departed = [Member(command, ours, name, name, strategy=strategy)], []
     try:
         eventually("one owns everything", lambda: share_everything(members, PARTITIONS))
         members += [Member(command, ours, name, name, strategy=strategy) for _ in range(2)]
@@ -129,22 +129,22 @@ def test_a_group_of_three_lives_through_a_join_a_kill_and_a_leave_and_resumes(ou
             sorted(m.owns) for m in members
         )
 
-        gone.append(members.pop(1))
-        gone[-1].kill()
+        departed.append(members.pop(1))
+        departed[-1].kill()
         eventually("two own everything", lambda: share_everything(members, PARTITIONS))
-        gone.append(members.pop(0))
-        gone[-1].close()
-        assert gone[-1].has_left, gone[-1].errors
+        departed.append(members.pop(0))
+        departed[-1].close()
+        assert departed[-1].has_left, departed[-1].errors
         eventually("one owns everything", lambda: share_everything(members, PARTITIONS))
         fill(ours, name, 60)
-        news = {(p, offset) for p in range(PARTITIONS) for offset in range(20, 30)}
-        eventually("the new records are read", lambda: news <= members[0].read)
-        gone.append(members.pop())
-        gone[-1].close()
-        assert gone[-1].has_left, gone[-1].errors
+        new_records = {(p, offset) for p in range(PARTITIONS) for offset in range(20, 30)}
+        eventually("the new records are read", lambda: new_records <= members[0].read)
+        departed.append(members.pop())
+        departed[-1].close()
+        assert departed[-1].has_left, departed[-1].errors
         assert committed(admin, name) == dict.fromkeys(range(PARTITIONS), 30)
         assert admin.describe_groups([name])[name].state == "Empty"
-        assert twice_owned(gone, PARTITIONS) == []
+        assert twice_owned(departed, PARTITIONS) == []
 
         # Who comes later begins where the group was.
         fill(ours, name, 6)
@@ -152,7 +152,7 @@ def test_a_group_of_three_lives_through_a_join_a_kill_and_a_leave_and_resumes(ou
         eventually("the newest are read", lambda: len(members[0].read) >= PARTITIONS)
         assert members[0].read == {(p, 30) for p in range(PARTITIONS)}
     finally:
-        end_all([*members, *gone])
+        end_all([*members, *departed])
 
 
 def committed(admin, group):
@@ -194,13 +194,17 @@ def test_a_join_of_a_cooperative_group_takes_only_what_moves(ours, admin, name, 
     try:
         eventually("two own three each", lambda: [len(m.owns) for m in members] == [3, 3])
         before = [set(m.owns) for m in members]
-        seen = [len(m.changes) for m in members]
+        counts = [len(m.changes) for m in members]
         members.append(Member(command, ours, name, name, strategy="cooperative-sticky"))
         eventually("three own two each", lambda: [len(m.owns) for m in members] == [2, 2, 2])
 
         assert all(set(m.owns) < b for m, b in zip(members, before, strict=False))
         moved = [
-            p for m, n in zip(members, seen, strict=False) for c in m.changes[n:] if not c.gained for p in c.partitions
+            p
+            for m, n in zip(members, counts, strict=False)
+            for c in m.changes[n:]
+            if not c.gained
+            for p in c.partitions
         ]
         assert sorted(moved) == sorted(members[2].owns)
         assert twice_owned(members, PARTITIONS) == []

@@ -33,8 +33,12 @@ def eager():
     with Broker(EAGER) as broker:
         with Admin(bootstrap_servers=broker.bootstrap) as admin:
             admin.create_topics({"pushed": 1})
-            asked = {"metrics": CONSUMER, "interval.ms": "300", "match": "client_software_name=confluent-kafka-python"}
-            admin.alter_configs({ConfigResource("client_metrics", "on-librdkafka"): asked})
+            configs = {
+                "metrics": CONSUMER,
+                "interval.ms": "300",
+                "match": "client_software_name=confluent-kafka-python",
+            }
+            admin.alter_configs({ConfigResource("client_metrics", "on-librdkafka"): configs})
         with Producer(bootstrap_servers=broker.bootstrap) as producer:
             producer.send("pushed", b"a").result(30_000)
         yield broker.bootstrap
@@ -54,14 +58,14 @@ def test_consumer_pushes_and_the_command_shows_its_metrics(eager, client):
     with talk((*program(client), "consume", eager, group, "pushed", "-", "-")) as consumer:
         while "read" not in consumer.hear():
             pass
-        (told,) = eventually(
+        (report,) = eventually(
             lambda: [c for c in shown(eager, "--group", group) if expected <= {v["metric"] for v in c["values"]}],
             "it pushed nothing",
         )
 
-    assert told["software"].startswith(software)
-    assert told["interval_ms"] == 300
-    assert {value["metric"] for value in told["values"] if not value["metric"].startswith(CONSUMER)} == set()
+    assert report["software"].startswith(software)
+    assert report["interval_ms"] == 300
+    assert {value["metric"] for value in report["values"] if not value["metric"].startswith(CONSUMER)} == set()
 
 
 @pytest.mark.kafka
@@ -78,8 +82,8 @@ def test_kafkas_own_tool_makes_describes_and_deletes_subscriptions(ours):
     assert "metrics=org.apache.kafka.consumer.,org.apache.kafka.producer." in described
     assert "match=client_software_name=apache-kafka-java,client_software_version=4\\..*" in described
     assert name in kafka("client-metrics", *to, "--list").splitlines()
-    said = kafka("client-metrics", *to, "--alter", "--name", name, "--interval", "5", fails=True)
-    assert "interval must be between 100 and 3600000" in said
+    output = kafka("client-metrics", *to, "--alter", "--name", name, "--interval", "5", fails=True)
+    assert "interval must be between 100 and 3600000" in output
 
     with kohort.Admin(bootstrap_servers=ours) as admin:
         assert ConfigResource("client_metrics", name) in admin.list_config_resources(["client_metrics"])

@@ -96,8 +96,8 @@ def test_every_change_is_taken_or_refused_in_the_same_words_and_described_alike(
 def check_described_alike(both: tuple[RawClient, RawClient], name: str) -> None:
     """Wait until Apache Kafka has applied a change and describes it like kohort."""
     ours, theirs = both
-    wanted = described(ours, name)
-    eventually(lambda: described(theirs, name) == wanted, lambda: f"{described(theirs, name)}, and ours {wanted}")
+    expected = described(ours, name)
+    eventually(lambda: described(theirs, name) == expected, lambda: f"{described(theirs, name)}, and ours {expected}")
 
 
 class Client:
@@ -106,24 +106,24 @@ class Client:
     def __init__(self, wire: RawClient) -> None:
         self.wire = wire
         self.codes: list[int] = []
-        self.given: Any = None
+        self.subscription: Any = None
 
     def ask(self, client_instance_id: bytes | None = None) -> None:
-        known = self.given.client_instance_id if client_instance_id is None else client_instance_id
-        answer = self.wire.ask(GetTelemetrySubscriptionsRequest(client_instance_id=known), 0)
+        instance_id = self.subscription.client_instance_id if client_instance_id is None else client_instance_id
+        answer = self.wire.ask(GetTelemetrySubscriptionsRequest(client_instance_id=instance_id), 0)
         self.codes.append(answer.error_code)
         if not answer.error_code:
-            self.given = answer
+            self.subscription = answer
 
-    def asked_for_metrics(self) -> Any:
+    def requested_subscription(self) -> Any:
         """Fetch a subscription as a new client; None without requested metrics."""
         self.ask(NO_ID)
-        return self.given if self.given.requested_metrics else None
+        return self.subscription if self.subscription.requested_metrics else None
 
     def push(self, metrics: bytes = b"", **changed: Any) -> None:
         request = PushTelemetryRequest(
-            client_instance_id=self.given.client_instance_id,
-            subscription_id=self.given.subscription_id,
+            client_instance_id=self.subscription.client_instance_id,
+            subscription_id=self.subscription.subscription_id,
             metrics=metrics,
         )
         for name, value in changed.items():
@@ -154,7 +154,7 @@ def ends_and_goes_on(client: Client) -> None:
 
 def has_another_subscription(client: Client) -> None:
     client.ask(NO_ID)
-    client.push(PUSH, subscription_id=client.given.subscription_id ^ 1)
+    client.push(PUSH, subscription_id=client.subscription.subscription_id ^ 1)
     client.ask()
     client.push(PUSH)
     client.push(PUSH, subscription_id=1, terminating=True)
@@ -212,17 +212,17 @@ def test_a_client_that(both: tuple[RawClient, RawClient], behaves: Callable[[Cli
 def test_requested_metrics_are_equal(both):
     for wire in both:
         alter(wire, NAME, ("metrics", SET, "b.,a."), ("interval.ms", SET, "200"), ("match", SET, "client_id=sam[e-z]"))
-    asked = []
+    subscriptions = []
     for wire in both:
         client = Client(wire)
-        told = eventually(client.asked_for_metrics)
-        asked.append(
+        subscription = eventually(client.requested_subscription)
+        subscriptions.append(
             (
-                sorted(told.requested_metrics),
-                told.push_interval_ms,
-                told.telemetry_max_bytes,
-                told.accepted_compression_types,
+                sorted(subscription.requested_metrics),
+                subscription.push_interval_ms,
+                subscription.telemetry_max_bytes,
+                subscription.accepted_compression_types,
             )
         )
 
-    assert asked[0] == asked[1]
+    assert subscriptions[0] == subscriptions[1]

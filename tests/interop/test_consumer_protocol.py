@@ -78,16 +78,16 @@ def committed(admin, group):
 
 class Listener:
     def __init__(self):
-        self.told = []
+        self.callbacks = []
 
     def on_partitions_revoked(self, partitions):
-        self.told.append(("revoked", len(partitions)))
+        self.callbacks.append(("revoked", len(partitions)))
 
     def on_partitions_lost(self, partitions):
-        self.told.append(("lost", len(partitions)))
+        self.callbacks.append(("lost", len(partitions)))
 
     def on_partitions_assigned(self, partitions):
-        self.told.append(("assigned", len(partitions)))
+        self.callbacks.append(("assigned", len(partitions)))
 
 
 def polled(check, *consumers):
@@ -111,7 +111,7 @@ def polled(check, *consumers):
     ids=["ours", "mixed"],
 )
 def test_members_come_and_go_and_nothing_is_lost_or_owned_twice(bootstrap, admin, name, clients):
-    members, gone = [], []
+    members, departed = [], []
 
     def settled():
         eventually(f"{len(members)} members own everything", lambda: share_everything(members, PARTITIONS))
@@ -127,17 +127,17 @@ def test_members_come_and_go_and_nothing_is_lost_or_owned_twice(bootstrap, admin
             joins(client)
         assert [g.group_type for g in admin.list_groups() if g.group_id == name] == ["consumer"]
 
-        gone.append(members.pop(0))
-        gone[-1].close()
-        assert gone[-1].has_left, gone[-1].errors
+        departed.append(members.pop(0))
+        departed[-1].close()
+        assert departed[-1].has_left, departed[-1].errors
         settled()
-        gone.append(members.pop(0))
-        gone[-1].kill()
+        departed.append(members.pop(0))
+        departed[-1].kill()
         settled()
         joins("kohort")
 
         stream.stop()
-        everybody = [*members, *gone]
+        everybody = [*members, *departed]
         eventually("everything is read", lambda: stream.sent_positions <= set().union(*(m.read for m in everybody)))
         for member in members:
             member.close()
@@ -146,13 +146,13 @@ def test_members_come_and_go_and_nothing_is_lost_or_owned_twice(bootstrap, admin
         assert twice_owned(everybody, PARTITIONS) == []
     finally:
         stream.stop()
-        end_all([*members, *gone])
+        end_all([*members, *departed])
 
 
 def test_members_of_both_protocols_share_a_group_that_is_moved_while_it_runs(bootstrap, admin, name):
     fill(bootstrap, name, 60)
     members = [Member(program("kohort"), bootstrap, name, name, strategy="cooperative-sticky") for _ in range(2)]
-    gone = []
+    departed = []
     try:
         eventually("the classic ones own everything", lambda: share_everything(members, PARTITIONS))
         for _ in range(2):
@@ -160,14 +160,14 @@ def test_members_of_both_protocols_share_a_group_that_is_moved_while_it_runs(boo
             eventually("all own everything", lambda: all(m.owns for m in members))
             eventually("all own everything", lambda: share_everything(members, PARTITIONS))
         for _ in range(2):
-            gone.append(members.pop(0))
-            gone[-1].close()
+            departed.append(members.pop(0))
+            departed[-1].close()
             eventually("the others own everything", lambda: share_everything(members, PARTITIONS))
-        eventually("all is read", lambda: len(set().union(*(m.read for m in [*members, *gone]))) == 60)
+        eventually("all is read", lambda: len(set().union(*(m.read for m in [*members, *departed]))) == 60)
         assert [g.group_type for g in admin.list_groups() if g.group_id == name] == ["consumer"]
-        assert twice_owned([*gone, *members], PARTITIONS) == []
+        assert twice_owned([*departed, *members], PARTITIONS) == []
     finally:
-        end_all([*members, *gone])
+        end_all([*members, *departed])
 
 
 def test_only_what_moves_is_revoked_and_the_listener_hears_as_ever(bootstrap, name):
@@ -181,10 +181,10 @@ def test_only_what_moves_is_revoked_and_the_listener_hears_as_ever(bootstrap, na
         assert first.assignment() < kept
         assert first.assignment().isdisjoint(second.assignment())
         # Apache Kafka's coordinator may learn a little later that there is such a topic.
-        told = list(dropwhile(lambda one: one == ("assigned", 0), listener.told))
-        assert told == [("assigned", 6), ("revoked", 3), ("assigned", 0)]
+        callbacks = list(dropwhile(lambda one: one == ("assigned", 0), listener.callbacks))
+        assert callbacks == [("assigned", 6), ("revoked", 3), ("assigned", 0)]
         assert first.group_metadata().generation_id == second.group_metadata().generation_id
-    assert listener.told[-1] == ("revoked", 3)
+    assert listener.callbacks[-1] == ("revoked", 3)
 
 
 def test_a_static_member_keeps_its_partitions_and_its_place(bootstrap, name):
@@ -243,7 +243,7 @@ def test_a_member_that_does_not_poll_loses_its_partitions_and_comes_back(bootstr
         with pytest.raises(kohort.CommitFailed):
             slow.commit({TopicPartition(name, 0): kohort.OffsetAndMetadata(1)})
         polled(lambda: len(slow.assignment()) == len(other.assignment()) == 3, slow, other)
-    assert ("lost", PARTITIONS) in listener.told
+    assert ("lost", PARTITIONS) in listener.callbacks
 
 
 def test_offsets_go_into_a_transaction_under_the_member_epoch(bootstrap, admin, name):
@@ -278,7 +278,7 @@ def test_handlers_of_a_group_have_their_claims(bootstrap, admin, name):
     class Handler(kohort.GroupHandler):
         def __init__(self):
             self.claims = set()
-            self.seen = []
+            self.positions = []
 
         def setup(self, session):
             self.claims = {p.partition for p in session.partitions}
@@ -286,7 +286,7 @@ def test_handlers_of_a_group_have_their_claims(bootstrap, admin, name):
         def consume_claim(self, session, claim):
             for record in claim:
                 session.mark_message(record)
-                self.seen.append((record.partition, record.offset))
+                self.positions.append((record.partition, record.offset))
 
     one, other = Handler(), Handler()
     groups = {handler: consumer_of(bootstrap, name, kohort.ConsumerGroup) for handler in (one, other)}
@@ -295,7 +295,7 @@ def test_handlers_of_a_group_have_their_claims(bootstrap, admin, name):
         for thread in threads:
             thread.start()
         eventually("both have claims", lambda: len(one.claims) == len(other.claims) == 3, WAIT_S)
-        eventually("all is handled", lambda: len({*one.seen, *other.seen}) == 60, WAIT_S)
+        eventually("all is handled", lambda: len({*one.positions, *other.positions}) == 60, WAIT_S)
     finally:
         for group in groups.values():
             group.close()
@@ -337,7 +337,7 @@ class Query:
         command = [sys.executable, str(QUERY), bootstrap, topic, topic, str(checkpoint), BY_COORDINATOR]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.rows, self.again = [], set()
-        self.holds = self.is_held = False
+        self.holds = self.is_waiting = False
         self._reading = threading.Thread(target=self._read, daemon=True)
         self._reading.start()
 
@@ -347,8 +347,8 @@ class Query:
                 self.rows.append((partition, offset))
                 if again:
                     self.again.add((partition, offset))
-            self.is_held = self.holds
-            if not self.is_held:
+            self.is_waiting = self.holds
+            if not self.is_waiting:
                 self.completes()
 
     @property
@@ -357,7 +357,7 @@ class Query:
         return {partition for partition, _ in self.rows}
 
     def completes(self):
-        self.holds = self.is_held = False
+        self.holds = self.is_waiting = False
         self.process.stdin.write("\n")
         self.process.stdin.flush()
 
@@ -381,7 +381,7 @@ def test_spark_queries_share_a_group_and_stalled_query_is_fenced(bootstrap, admi
     try:
         eventually("both read", lambda: len(first.partitions) >= 3 and len(second.partitions) >= 3)
         first.holds = True
-        eventually("a micro-batch begins", lambda: first.is_held)
+        eventually("a micro-batch begins", lambda: first.is_waiting)
         begun = first.rows[-1]
         first.process.send_signal(signal.SIGSTOP)
         eventually("the other reads what the first had begun", lambda: begun in second.rows)

@@ -21,11 +21,11 @@ pytestmark = [pytest.mark.interop, pytest.mark.kafka, pytest.mark.slow, pytest.m
 
 def differences(call: ApiCall, variation: Variation, ours: object, theirs: object) -> list[str]:
     """Describe the differences of two responses that are not allowed."""
-    asked = type(call.message).__name__
+    request = type(call.message).__name__
     return [
         f"{call.name} with {variation}: {path}: ours {a!r}, theirs {b!r}"
         for path, a, b in unequal(ours, theirs, "")
-        if not is_allowed(asked, path, a, b) and not is_allowed_of_access(asked, path, a, b)
+        if not is_allowed(request, path, a, b) and not is_allowed_of_access(request, path, a, b)
     ]
 
 
@@ -33,7 +33,7 @@ def test_responses_of_all_apis_match_apache_kafka_for_all_rights(
     secured_ours: SecuredCluster, secured_apache: SecuredCluster
 ) -> None:
     ours, theirs = WalkedCluster(secured_ours), WalkedCluster(secured_apache)
-    asked, refused, found = 0, 0, list[str]()
+    count, refused, found = 0, 0, list[str]()
     try:
         for number, call in enumerate(ours.calls()):
             used = False
@@ -45,9 +45,9 @@ def test_responses_of_all_apis_match_apache_kafka_for_all_rights(
                     ground.give(variation)
                 before = ours.effects()
                 mine, other = [ground.calls()[number] for ground in (ours, theirs)]
-                told, expected = ours.ask(mine), theirs.ask(other)
-                asked += 1
-                found += differences(call, variation, told, expected)
+                response, expected = ours.ask(mine), theirs.ask(other)
+                count += 1
+                found += differences(call, variation, response, expected)
                 used = mine.is_allowed_by(set(variation.allowed) - set(variation.denied)) and bool(call.needs)
                 if used:
                     try:
@@ -62,6 +62,6 @@ def test_responses_of_all_apis_match_apache_kafka_for_all_rights(
     finally:
         ours.close()
         theirs.close()
-    counted = f"{asked} requests, {refused} of them not allowed, {len(found)} differences"
+    counted = f"{count} requests, {refused} of them not allowed, {len(found)} differences"
     print(counted)
     assert found == [], "\n".join([counted, *found])

@@ -80,13 +80,13 @@ def test_admin_calls_do_what_they_say(either, admin, name, client):
     send(either, there, 3)
     admin.alter_group_offsets(name, {TopicPartition(there, 0): OffsetAndMetadata(1)})
 
-    said = {}
+    output = {}
     for line in run([*program(client), "admin", either, name, name, there, str(RECENT_MS + 500)]):
-        said |= line
+        output |= line
 
-    assert said == {line: what for line, what in lines(name, there).items() if line not in LACKS.get(client, ())}
+    assert output == {line: what for line, what in lines(name, there).items() if line not in LACKS.get(client, ())}
     assert name not in [listing.name for listing in admin.list_topics()]
-    if "group_deleted" in said:
+    if "group_deleted" in output:
         assert name not in [listing.group_id for listing in admin.list_groups()]
 
 
@@ -97,8 +97,8 @@ def test_pattern_subscription_finds_existing_and_later_topics(either, admin, nam
     send(either, first, 2)
     send(either, other, 2)
 
-    wanted = 2 if client in LOOK_ONCE else 3
-    with talk([*program(client), "discover", either, name, f"{name}.", str(wanted)]) as consumer:
+    topic_count = 2 if client in LOOK_ONCE else 3
+    with talk([*program(client), "discover", either, name, f"{name}.", str(topic_count)]) as consumer:
         assert [consumer.hear()["found"] for _ in range(2)] == [[first, 0], [first, 1]]
         if client in LOOK_ONCE:
             return

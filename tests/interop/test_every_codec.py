@@ -52,9 +52,9 @@ def test_others_read_what_kohort_wrote(bootstrap, topic, reader, codec):
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("writer", OTHERS)
 def test_kohort_reads_what_others_wrote(bootstrap, topic, writer, codec):
-    given = WITHOUT_NULL_HEADERS if writer == "kafka-python" else RECORDS
-    lines = [as_line(0, *record) for record in given]
-    assert len(run([*program(writer), "produce", bootstrap, topic, codec], "\n".join(lines))) == len(given)
+    expected = WITHOUT_NULL_HEADERS if writer == "kafka-python" else RECORDS
+    lines = [as_line(0, *record) for record in expected]
+    assert len(run([*program(writer), "produce", bootstrap, topic, codec], "\n".join(lines))) == len(expected)
 
     found = []
     with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
@@ -63,4 +63,4 @@ def test_kohort_reads_what_others_wrote(bootstrap, topic, writer, codec):
             records = consumer.poll(30_000)
             assert records, found
             found += [(r.key, r.value, list(r.headers)) for r in records]
-    assert found == given
+    assert found == expected

@@ -54,8 +54,8 @@ def test_three_members_survive_a_join_a_kill_and_a_restart(client, tmp_path):
         served.kill()
         served = Served(*SETTINGS, "--listen", served.bootstrap, data=tmp_path / "data")
         produce_with(command, served.bootstrap, "orders", values[:60])
-        news = {(p, offset) for p in range(PARTITIONS) for offset in range(20, 30)}
-        eventually("the new records are read", lambda: news <= set().union(*(m.read for m in members)) - before)
+        new_records = {(p, offset) for p in range(PARTITIONS) for offset in range(20, 30)}
+        eventually("the new records are read", lambda: new_records <= set().union(*(m.read for m in members)) - before)
 
         # They commit and leave; the group remembers where it was.
         for member in members:

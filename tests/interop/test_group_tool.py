@@ -75,14 +75,14 @@ def ours(bootstrap, group, *view):
 
 def compare(bootstrap, group):
     """Every view of both tools; what is ours alone stands behind what is theirs."""
-    seen = {}
+    tables = {}
     for view in NAMES:
         for verbose in ((), ("--verbose",)):
             expected, found = theirs(bootstrap, group, view, *verbose), ours(bootstrap, group, view, *verbose)
             width = len(expected[0])
             assert [row[:width] for row in found] == expected
-            seen[view, bool(verbose)] = expected
-    return seen
+            tables[view, bool(verbose)] = expected
+    return tables
 
 
 def joined(stack, bootstrap, group, topic, **options):
@@ -106,9 +106,9 @@ def test_a_group_that_is_empty(either, admin, topic):
     offsets = {TopicPartition(topic, 0): OffsetAndMetadata(4, "", 0), TopicPartition(topic, 1): OffsetAndMetadata(9)}
     admin.alter_group_offsets(topic, offsets)
 
-    seen = compare_offsets(either, topic)
+    table = compare_offsets(either, topic)
 
-    assert [row[1:7] for row in seen[1:]] == [[topic, "0", "0", "4", "10", "6"], [topic, "1", "-", "9", "4", "-5"]]
+    assert [row[1:7] for row in table[1:]] == [[topic, "0", "0", "4", "10", "6"], [topic, "1", "-", "9", "4", "-5"]]
 
 
 def compare_offsets(bootstrap, group):
@@ -127,10 +127,10 @@ def test_describe_group_with_static_and_dynamic_member(either, admin, topic, pro
         settle([first, second], 3)
         first.commit({tp: OffsetAndMetadata(2) for tp in first.assignment()})
 
-        seen = compare(either, topic)
+        tables = compare(either, topic)
 
-    assert seen["--members", False][0][2] == "GROUP-INSTANCE-ID"
-    epochs = {row[6] for row in seen["--members", True][1:]}
+    assert tables["--members", False][0][2] == "GROUP-INSTANCE-ID"
+    epochs = {row[6] for row in tables["--members", True][1:]}
     assert (epochs == {"-"}) == (protocol == "classic")
 
 
@@ -141,9 +141,9 @@ def test_a_group_of_both_protocols(either, admin, topic):
         new = joined(stack, either, topic, topic, client_id="new", group_protocol="consumer")
         settle([old, new], 3)
 
-        seen = compare(either, topic)
+        tables = compare(either, topic)
 
-    members = seen["--members", True]
+    members = tables["--members", True]
     assert members[0][-1] == "UPGRADED"
     assert {(row[3], row[-1]) for row in members[1:]} == {("old", "false"), ("new", "true")}
 
@@ -160,14 +160,12 @@ def test_several_groups_and_all_groups(either, admin, topic, view):
             tool = kafka("consumer-groups", "--bootstrap-server", either, "--describe", *which, view)
             done = CliRunner().invoke(main, ["group", "describe", *which, view, "--bootstrap", either])
 
-            theirs_said, ours_said = (
+            their_rows, our_rows = (
                 {line.split()[0]: line.split() for line in text.splitlines() if line.startswith(topic)}
                 for text in (tool, done.stdout)
             )
-            assert (
-                set(theirs_said) == set(ours_said) & set(groups) == set(groups[2:] if view == "--members" else groups)
-            )
-            assert all(ours_said[name][: len(cells)] == cells for name, cells in theirs_said.items())
+            assert set(their_rows) == set(our_rows) & set(groups) == set(groups[2:] if view == "--members" else groups)
+            assert all(our_rows[name][: len(cells)] == cells for name, cells in their_rows.items())
 
 
 WAYS = [
@@ -218,14 +216,14 @@ def test_every_way_to_reset_leads_to_the_same_offsets(either, admin, topic):
 def test_what_cannot_be_reset_is_refused_by_both(either, admin, topic):
     uncommitted = ["--topic", topic, "--shift-by", "1"]
     tool = ("--bootstrap-server", either, "--reset-offsets", "--group", topic)
-    theirs_said = kafka("consumer-groups", *tool, *uncommitted, fails=True)
-    _, ours_said = reset_by_us(either, topic, *uncommitted, code=5)
-    assert "Cannot shift offset" in theirs_said
-    assert "cannot shift" in ours_said
+    their_output = kafka("consumer-groups", *tool, *uncommitted, fails=True)
+    _, our_error = reset_by_us(either, topic, *uncommitted, code=5)
+    assert "Cannot shift offset" in their_output
+    assert "cannot shift" in our_error
     new, _ = reset_by_tool(either, f"{topic}-new", "--topic", topic, "--to-latest")
-    found, said = reset_by_us(either, f"{topic}-new", "--topic", topic, "--to-latest")
+    found, error = reset_by_us(either, f"{topic}-new", "--topic", topic, "--to-latest")
     assert found == new == {(topic, 0): 10, (topic, 1): 4, (topic, 2): 0}
-    assert "does not exist; --execute creates it" in said
+    assert "does not exist; --execute creates it" in error
 
     with ExitStack() as stack:
         settle([joined(stack, either, topic, topic, client_id="busy")], 3)
@@ -241,8 +239,8 @@ def test_exported_offsets_are_readable_by_both_tools(either, admin, topic, tmp_p
     tool = ("--bootstrap-server", either, "--reset-offsets", "--all-topics", "--to-current", "--export")
     us = ("group", "reset-offsets", "--all-topics", "--to-current", "--export", "--bootstrap", either)
     for groups in (("--group", topic), ("--group", topic, "--group", other)):
-        said = kafka("consumer-groups", *tool, *groups)
-        theirs_text = "".join(f"{line}\n" for line in said.splitlines() if line.startswith(topic))
+        output = kafka("consumer-groups", *tool, *groups)
+        theirs_text = "".join(f"{line}\n" for line in output.splitlines() if line.startswith(topic))
         ours_text = CliRunner().invoke(main, [*us, *groups]).stdout
         assert sorted(theirs_text.splitlines()) == sorted(ours_text.splitlines())
         for text in (theirs_text, ours_text):

@@ -70,13 +70,19 @@ def test_what_hangs_on_apache_kafka_is_found_as_by_its_tool_and_ended(unverified
 
         (hanging,) = found()
         theirs = kafka("transactions", "--bootstrap-server", unverified, "find-hanging", "--broker-id", "1")
-        (known,) = [p for p in admin.describe_producers([PLACE])[PLACE] if p.producer_id == importer.producer_id]
+        (producer_state,) = [
+            p for p in admin.describe_producers([PLACE])[PLACE] if p.producer_id == importer.producer_id
+        ]
 
         assert (hanging["topic"], hanging["partition"], hanging["start_offset"]) == (*PLACE, 1)
         assert (hanging["producer_id"], hanging["producer_epoch"]) == (importer.producer_id, importer.epoch)
         assert hanging["transactional_id"] == "importer-1", "known, with nothing open"
         assert hanging["silent_seconds"] > 900
-        assert (known.transaction_start_offset, known.last_timestamp_ms, known.coordinator_epoch) == (1, OLD_MS, None)
+        assert (
+            producer_state.transaction_start_offset,
+            producer_state.last_timestamp_ms,
+            producer_state.coordinator_epoch,
+        ) == (1, OLD_MS, None)
         rows = [line.split() for line in theirs.splitlines() if line.startswith(PLACE.topic)]
         assert [row[:3] for row in rows] == [[PLACE.topic, "0", str(importer.producer_id)]]
 

@@ -41,14 +41,14 @@ def java_in(folder):
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
-@pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("stop_signal", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("ready", [False, True], ids=["starting", "ready"])
-def test_its_end_leaves_nothing_behind(by_hand, tmp_path, asked, ready):
+def test_its_end_leaves_nothing_behind(by_hand, tmp_path, stop_signal, ready):
     if ready:
         assert "ready on 127.0.0.1:" in by_hand.stdout.readline()
     eventually(lambda: java_in(tmp_path) and any(log.stat().st_size for log in tmp_path.glob("*/kafka.log")))
 
-    by_hand.send_signal(asked)
+    by_hand.send_signal(stop_signal)
 
     assert by_hand.wait(END_S) == 0
     assert java_in(tmp_path) == []

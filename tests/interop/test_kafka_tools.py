@@ -84,16 +84,16 @@ EVERY_OTHER_OPTION = {
 
 
 def test_options_without_effect_are_kept(to, topic):
-    given = [word for name, value in EVERY_OTHER_OPTION.items() for word in ("--config", f"{name}={value}")]
-    kafka("topics", *to, "--create", "--topic", topic, *given)
+    config_options = [word for name, value in EVERY_OTHER_OPTION.items() for word in ("--config", f"{name}={value}")]
+    kafka("topics", *to, "--create", "--topic", topic, *config_options)
 
     shown = kafka("configs", *to, "--entity-type", "topics", "--entity-name", topic, "--describe")
 
     for name, value in EVERY_OTHER_OPTION.items():
         assert f"  {name}={value} " in shown
     changed = ("--entity-type", "topics", "--entity-name", topic, "--alter", "--add-config")
-    said = kafka("configs", *to, *changed, "remote.storage.enable=true", fails=True)
-    assert "tiered storage is not supported" in said
+    output = kafka("configs", *to, *changed, "remote.storage.enable=true", fails=True)
+    assert "tiered storage is not supported" in output
 
 
 @pytest.mark.parametrize("kind", ["groups", "client-metrics", "broker-loggers"])
@@ -114,20 +114,22 @@ def test_client_metrics_are_listed_though_there_are_none(to):
 
 
 def test_a_reassignment_with_throttles_is_carried_out_verified_and_cancelled(topic, tmp_path):
-    wanted = tmp_path / "wanted.json"
-    wanted.write_text(f'{{"version": 1, "partitions": [{{"topic": "{topic}", "partition": 0, "replicas": [3, 1]}}]}}')
+    plan_path = tmp_path / "wanted.json"
+    plan_path.write_text(
+        f'{{"version": 1, "partitions": [{{"topic": "{topic}", "partition": 0, "replicas": [3, 1]}}]}}'
+    )
     with Broker(nodes=3) as brokers:
         to = ("--bootstrap-server", brokers.bootstrap)
-        what = (*to, "--reassignment-json-file", str(wanted))
+        what = (*to, "--reassignment-json-file", str(plan_path))
         kafka("topics", *to, "--create", "--topic", topic, "--replica-assignment", "1:2")
         throttled = ("--throttle", "1000", "--replica-alter-log-dirs-throttle", "5000")
         assert "throttle limit was set to 1000 B/s" in kafka("reassign-partitions", *what, "--execute", *throttled)
         entity = ("--entity-type", "brokers", "--entity-name", "3")
         assert "leader.replication.throttled.rate=1000" in kafka("configs", *to, *entity, "--describe")
 
-        said = kafka("reassign-partitions", *what, "--verify")
+        output = kafka("reassign-partitions", *what, "--verify")
 
-        assert f"Reassignment of partition {topic}-0 is completed." in said
+        assert f"Reassignment of partition {topic}-0 is completed." in output
         assert "throttled" not in kafka("configs", *to, *entity, "--describe")
         assert "throttled" not in kafka("configs", *to, "--entity-type", "topics", "--entity-name", topic, "--describe")
         assert "Clearing topic-level throttles" in kafka("reassign-partitions", *what, "--cancel")
@@ -147,8 +149,8 @@ def test_hanging_transactions_are_looked_for_on_every_broker(topic):
         producer.flush()
         to = ("--bootstrap-server", brokers.bootstrap)
         for node in ("1", "2", "3"):
-            said = kafka("transactions", *to, "find-hanging", "--broker-id", node)
-            assert said.split()[:3] == ["Topic", "Partition", "ProducerId"]
+            output = kafka("transactions", *to, "find-hanging", "--broker-id", node)
+            assert output.split()[:3] == ["Topic", "Partition", "ProducerId"]
         producer.abort_transaction()
 
 
@@ -164,8 +166,8 @@ def test_console_clients_and_offsets(to, ours, admin, topic):
     assert [(r.key, r.value) for r in found] == [(b"a", b"1"), (b"b", b"2"), (b"c", b"3")]
 
     shown = ("--formatter-property", "print.key=true", "--formatter-property", "print.offset=true")
-    wanted = ("--topic", topic, "--group", topic, "--from-beginning", "--max-messages", "3")
-    printed = kafka("console-consumer", *to, *wanted, *shown)
+    options = ("--topic", topic, "--group", topic, "--from-beginning", "--max-messages", "3")
+    printed = kafka("console-consumer", *to, *options, *shown)
     assert [line for line in printed.splitlines() if line.startswith("Offset")] == [
         "Offset:0\ta\t1",
         "Offset:1\tb\t2",
@@ -221,10 +223,10 @@ def test_offsets_are_reset_and_groups_deleted(to, ours, admin, topic):
 def test_records_are_deleted(to, ours, admin, topic, tmp_path):
     admin.create_topics({topic: 1})
     fill(ours, topic, 10)
-    wanted = tmp_path / "wanted.json"
-    wanted.write_text(f'{{"version": 1, "partitions": [{{"topic": "{topic}", "partition": 0, "offset": 6}}]}}')
+    offsets_path = tmp_path / "wanted.json"
+    offsets_path.write_text(f'{{"version": 1, "partitions": [{{"topic": "{topic}", "partition": 0, "offset": 6}}]}}')
 
-    assert "low_watermark: 6" in kafka("delete-records", *to, "--offset-json-file", str(wanted))
+    assert "low_watermark: 6" in kafka("delete-records", *to, "--offset-json-file", str(offsets_path))
     assert f"{topic}:0:6" in kafka("get-offsets", *to, "--topic", topic, "--time", "earliest").splitlines()
 
 
@@ -238,8 +240,8 @@ def test_the_cluster_and_its_api_versions(to, admin):
 def test_perf_tests(to, ours, admin, topic):
     admin.create_topics({topic: 3})
     load = ("--num-records", "5000", "--record-size", "100", "--throughput", "-1")
-    said = kafka("producer-perf-test", "--topic", topic, *load, "--bootstrap-server", ours)
-    assert "5000 records sent" in said
+    output = kafka("producer-perf-test", "--topic", topic, *load, "--bootstrap-server", ours)
+    assert "5000 records sent" in output
     printed = kafka("consumer-perf-test", *to, "--topic", topic, "--num-records", "5000", "--timeout", "30000")
     figures = next(line for line in printed.splitlines() if re.match(r"\d{4}-", line)).split(", ")
     assert figures[4] == "5000"

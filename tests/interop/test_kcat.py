@@ -37,10 +37,10 @@ def topic(admin):
     return name
 
 
-def kcat(bootstrap, *words, given=""):
+def kcat(bootstrap, *words, stdin=""):
     """Run kcat; return its output lines."""
     command = ["kcat", "-b", bootstrap, *words]
-    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=RUN_S, check=False)
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=RUN_S, check=False)
     assert done.returncode == 0, f"{command}: {done.stderr[-2000:]}"
     return done.stdout.splitlines()
 
@@ -49,7 +49,7 @@ def kcat(bootstrap, *words, given=""):
 def test_records_of_kcat_and_kohort_are_exchanged(either, topic, codec):
     lines = ["key:value", "other:" + "x" * 3000, *(f"k{n}:value {n}" for n in range(100))]
 
-    kcat(either, "-P", "-t", topic, "-p", "1", "-K:", "-H", "name=a header", "-z", codec, given="\n".join(lines))
+    kcat(either, "-P", "-t", topic, "-p", "1", "-K:", "-H", "name=a header", "-z", codec, stdin="\n".join(lines))
     with Consumer(bootstrap_servers=either, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(topic, 1)])
         found = []
@@ -91,8 +91,8 @@ def test_kcat_lists_topics_and_finds_offsets_by_time(either, topic):
         for n in range(10):
             producer.send(topic, b"%d" % n, partition=0, timestamp_ms=RECENT_MS + 1000 * n)
 
-    (told,) = kcat(either, "-L", "-J", "-t", topic)
-    (described,) = json.loads(told)["topics"]
+    (metadata,) = kcat(either, "-L", "-J", "-t", topic)
+    (described,) = json.loads(metadata)["topics"]
     assert (described["topic"], [p["partition"] for p in described["partitions"]]) == (topic, [0, 1])
     (every,) = kcat(either, "-L", "-J")
     assert described in json.loads(every)["topics"]

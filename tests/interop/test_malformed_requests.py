@@ -34,9 +34,9 @@ def tags(count: int) -> bytes:
     return uvarint(count) + b"".join(uvarint(100 + n) + b"\0" for n in range(count))
 
 
-def of_partitions(count: int, told: int | None = None) -> bytes:
+def of_partitions(count: int, claimed_count: int | None = None) -> bytes:
     """The start of an OffsetFetch about ``count`` partitions of one topic."""
-    numbers = struct.pack(">i", count if told is None else told) + bytes(4 * count)
+    numbers = struct.pack(">i", count if claimed_count is None else claimed_count) + bytes(4 * count)
     return header(OFFSET_FETCH, 2) + b"\0\1g" + struct.pack(">ih", 1, 1) + b"t" + numbers
 
 

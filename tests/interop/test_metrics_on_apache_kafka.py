@@ -29,9 +29,9 @@ def test_a_group_of_either_protocol_is_on_the_page_with_its_lag(either, protocol
         max_poll_records=5,
     ) as consumer:
         consumer.subscribe([topic])
-        seen = 0
-        while seen < 5:
-            seen += len(consumer.poll(timeout_ms=1000))
+        records = 0
+        while records < 5:
+            records += len(consumer.poll(timeout_ms=1000))
         consumer.commit()
         printed = CliRunner().invoke(main, ["metrics", "--bootstrap", either])
 

@@ -20,7 +20,7 @@ COOPERATIVE = ["kohort", "java-newest", "confluent-oldest", "kafka-python", "go-
 @pytest.mark.parametrize(("strategy", "clients"), [("range", EAGER), ("cooperative-sticky", COOPERATIVE)])
 def test_members_of_all_clients_come_and_go_and_nothing_is_lost_or_owned_twice(ours, strategy, clients):
     topic = f"mixed-{uuid.uuid4().hex[:8]}"
-    members, gone = [], []
+    members, departed = [], []
 
     def settled() -> None:
         eventually(f"{len(members)} members own everything", lambda: share_everything(members, PARTITIONS))
@@ -37,24 +37,24 @@ def test_members_of_all_clients_come_and_go_and_nothing_is_lost_or_owned_twice(o
             assert (described.state, described.assignor) == ("Stable", strategy)
 
             # The leader leaves, one is killed, another of ours comes, the next leaves.
-            gone.append(members.pop(0))
-            gone[-1].close()
+            departed.append(members.pop(0))
+            departed[-1].close()
             settled()
-            gone.append(members.pop(1))
-            gone[-1].kill()
+            departed.append(members.pop(1))
+            departed[-1].kill()
             settled()
             members.append(Member(program("kohort"), ours, topic, topic, strategy=strategy))
             eventually("the new member has something", lambda: members[-1].owns)
             settled()
-            gone.append(members.pop(0))
-            gone[-1].close()
+            departed.append(members.pop(0))
+            departed[-1].close()
             settled()
 
             stream.stop()
             ends = {TopicPartition(topic, p): len(range(p, stream.sent, PARTITIONS)) for p in range(PARTITIONS)}
-            wanted = {(tp.partition, offset) for tp, end in ends.items() for offset in range(end)}
-            everybody = [*members, *gone]
-            eventually("everything is read", lambda: wanted <= set().union(*(m.read for m in everybody)))
+            expected = {(tp.partition, offset) for tp, end in ends.items() for offset in range(end)}
+            everybody = [*members, *departed]
+            eventually("everything is read", lambda: expected <= set().union(*(m.read for m in everybody)))
             for member in members:
                 member.close()
                 assert member.has_left, member.errors
@@ -63,4 +63,4 @@ def test_members_of_all_clients_come_and_go_and_nothing_is_lost_or_owned_twice(o
             assert twice_owned(everybody, PARTITIONS) == []
         finally:
             stream.stop()
-            end_all([*members, *gone])
+            end_all([*members, *departed])

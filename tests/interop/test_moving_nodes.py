@@ -78,8 +78,8 @@ def both_own(members):
 
 def caught_up(writer, members):
     """Wait until all acknowledged records are read."""
-    wanted = set(writer.acknowledged)
-    eventually(f"{len(wanted)} records are read", lambda: wanted <= set().union(*(m.read for m in members)))
+    acknowledged = set(writer.acknowledged)
+    eventually(f"{len(acknowledged)} records are read", lambda: acknowledged <= set().union(*(m.read for m in members)))
 
 
 def progress(writer):

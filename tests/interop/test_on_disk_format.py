@@ -77,8 +77,8 @@ def test_indexes_are_sane_and_point_at_batches(data):
     segments = sorted(folder.glob("*.log"))
     indexes = [f.with_suffix(suffix) for f in segments for suffix in (".index", ".timeindex")]
 
-    said = dump(indexes, "--index-sanity-check")
-    assert said.count("passed sanity check") + said.count("is empty") == len(indexes)
+    output = dump(indexes, "--index-sanity-check")
+    assert output.count("passed sanity check") + output.count("is empty") == len(indexes)
 
     starts = {}
     for line in dump(segments).splitlines():
@@ -109,15 +109,15 @@ def test_producer_snapshots_are_read(data):
 
 
 def test_the_offsets_topic_decodes_with_kafka_s_own_decoder(data):
-    said = dump([data / "__consumer_offsets-0" / "00000000000000000000.log"], "--offsets-decoder")
+    output = dump([data / "__consumer_offsets-0" / "00000000000000000000.log"], "--offsets-decoder")
     records = []
-    for line in said.splitlines():
+    for line in output.splitlines():
         if line.startswith("| offset"):
             key, _, value = line.partition(" key: ")[2].partition(" payload: ")
             records.append((json.loads(key), None if value == "<DELETE>" else json.loads(value)))
     groups = [v["data"] for k, v in records if k["type"] == "2" and k["data"]["group"] == "billing" and v]
     offsets = [(k["data"], v["data"]) for k, v in records if k["type"] == "1" and k["data"]["group"] == "billing"]
-    gone = [(k["type"], v) for k, v in records if k["data"]["group"] == "gone"]
+    tombstones = [(k["type"], v) for k, v in records if k["data"]["group"] == "gone"]
 
     stable = [g for g in groups if g["members"] and g["members"][0]["assignment"]["assignedPartitions"]][-1]
     (member,) = stable["members"]
@@ -130,7 +130,7 @@ def test_the_offsets_topic_decodes_with_kafka_s_own_decoder(data):
     where, committed = offsets[0]
     assert where == {"group": "billing", "topic": "orders", "partition": 0}
     assert (committed["offset"], committed["metadata"]) == (7, "seven are done")
-    assert gone[-2:] == [("1", None), ("2", None)], "tombstones end a group that was deleted"
+    assert tombstones[-2:] == [("1", None), ("2", None)], "tombstones end a group that was deleted"
 
 
 def markers_in(folder):
@@ -163,9 +163,9 @@ def test_markers_that_compaction_is_about_to_drop_are_read(tmp_path):
                 producer.send("orders", "x" * 100, "k")
                 producer.commit_transaction()
 
-    said = dump(sorted((tmp_path / "orders-0").glob("*.log")), "--print-data-log").splitlines()
-    batches = [fields(line) for line in said if line.startswith("baseOffset")]
+    lines = dump(sorted((tmp_path / "orders-0").glob("*.log")), "--print-data-log").splitlines()
+    batches = [fields(line) for line in lines if line.startswith("baseOffset")]
     assert all(batch["isvalid"] == "true" for batch in batches)
     about_to_go = [b for b in batches if b["isControl"] == "true" and b["deleteHorizonMs"] != "OptionalLong.empty"]
     assert len(about_to_go) > 0
-    assert sum("endTxnMarker: COMMIT" in line for line in said) >= len(about_to_go)
+    assert sum("endTxnMarker: COMMIT" in line for line in lines) >= len(about_to_go)

@@ -85,9 +85,9 @@ def test_a_topic_made_again_under_the_same_name_takes_records(bootstrap, admin):
 def test_group_offsets_are_set_read_and_deleted(admin):
     admin.create_topics({"grouped": 2})
     first, second = TopicPartition("grouped", 0), TopicPartition("grouped", 1)
-    wanted = {first: OffsetAndMetadata(0, "moved"), second: OffsetAndMetadata(0)}
+    offsets = {first: OffsetAndMetadata(0, "moved"), second: OffsetAndMetadata(0)}
 
-    admin.alter_group_offsets("g", wanted)
+    admin.alter_group_offsets("g", offsets)
 
     assert {tp: offset.offset for tp, offset in admin.list_group_offsets("g").items()} == {first: 0, second: 0}
     assert admin.describe_groups(["g"])["g"].state == "Empty"

@@ -113,7 +113,7 @@ def test_a_group_of_three_survives_a_join_a_kill_and_a_leave(either, admin, name
     fill(either, name, 120, partitions=PARTITIONS)
     command = program("kohort")
     members = [Member(command, either, name, name, strategy=strategy) for _ in range(2)]
-    gone = []
+    departed = []
     try:
         eventually("two members own everything", lambda: share_everything(members, PARTITIONS))
         members.append(Member(command, either, name, name, strategy=strategy))
@@ -124,12 +124,12 @@ def test_a_group_of_three_survives_a_join_a_kill_and_a_leave(either, admin, name
         by_members = sorted(sorted(p.partition for p in m.assignment) for m in described.members)
         assert by_members == sorted(sorted(m.owns) for m in members)
 
-        gone.append(members.pop(0))
-        gone[-1].kill()
+        departed.append(members.pop(0))
+        departed[-1].kill()
         eventually("two are left and own everything", lambda: share_everything(members, PARTITIONS))
-        gone.append(members.pop(0))
-        gone[-1].close()
-        assert gone[-1].has_left, gone[-1].errors
+        departed.append(members.pop(0))
+        departed[-1].close()
+        assert departed[-1].has_left, departed[-1].errors
         eventually("one is left and owns everything", lambda: share_everything(members, PARTITIONS))
         members[0].close()
 
@@ -137,24 +137,24 @@ def test_a_group_of_three_survives_a_join_a_kill_and_a_leave(either, admin, name
             range(PARTITIONS), 20
         )
         assert admin.describe_groups([name])[name].state == "Empty"
-        assert twice_owned([*gone, *members], PARTITIONS) == []
+        assert twice_owned([*departed, *members], PARTITIONS) == []
     finally:
-        end_all([*members, *gone])
+        end_all([*members, *departed])
 
 
 def test_a_join_of_a_cooperative_group_takes_only_what_moves(either, admin, name):
     admin.create_topics({name: 4})
-    told = []
+    callbacks = []
 
     class Listener:
         def on_partitions_revoked(self, partitions):
-            told.append(("revoked", len(partitions)))
+            callbacks.append(("revoked", len(partitions)))
 
         def on_partitions_lost(self, partitions):
-            told.append(("lost", len(partitions)))
+            callbacks.append(("lost", len(partitions)))
 
         def on_partitions_assigned(self, partitions):
-            told.append(("assigned", len(partitions)))
+            callbacks.append(("assigned", len(partitions)))
 
     options = {"partition_assignment_strategy": ["cooperative-sticky"], "heartbeat_interval_ms": 100}
     with consumer_of(either, name, **options) as first, consumer_of(either, name, **options) as second:
@@ -169,8 +169,8 @@ def test_a_join_of_a_cooperative_group_takes_only_what_moves(either, admin, name
 
         eventually("each has two", halved)
         assert first.assignment().isdisjoint(second.assignment())
-    assert [t for t in told if t[1]][:2] == [("assigned", 4), ("revoked", 2)]
-    assert ("lost", 2) not in told
+    assert [t for t in callbacks if t[1]][:2] == [("assigned", 4), ("revoked", 2)]
+    assert ("lost", 2) not in callbacks
 
 
 def test_a_static_member_comes_back_without_a_rebalance(either, admin, name):

@@ -59,10 +59,10 @@ def test_sums_survive_restart_and_loss_of_state_folder(ours, name, tmp_path, gua
         admin.create_topics({source: 2})
 
         send(ours, source, first)
-        (said,) = run([*command, str(tmp_path / "state"), "40", guarantee])[-1:]
+        (output,) = run([*command, str(tmp_path / "state"), "40", guarantee])[-1:]
         committed = {tp.partition: at.offset for tp, at in admin.list_group_offsets(name).items()}
 
-        assert {source, target, *changelogs(said["topics"], name)} <= set(said["topics"])
+        assert {source, target, *changelogs(output["topics"], name)} <= set(output["topics"])
         assert committed == {0: 20, 1: 20}
         assert sorted_totals(ours, target, 40) == expected(first)
 

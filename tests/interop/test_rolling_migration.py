@@ -26,7 +26,7 @@ def bootstrap(request):
 @pytest.mark.parametrize("classic", ["range", "cooperative-sticky"])
 def test_rolling_migration_to_consumer_protocol_and_back(bootstrap, classic):
     name = f"moves-{uuid.uuid4().hex[:8]}"
-    members, gone = [], []
+    members, departed = [], []
 
     def settled():
         eventually(f"{len(members)} members own everything", lambda: share_everything(members, PARTITIONS))
@@ -37,9 +37,9 @@ def test_rolling_migration_to_consumer_protocol_and_back(bootstrap, classic):
         settled()
 
     def goes():
-        gone.append(members.pop(0))
-        gone[-1].close()
-        assert gone[-1].has_left, gone[-1].errors
+        departed.append(members.pop(0))
+        departed[-1].close()
+        assert departed[-1].has_left, departed[-1].errors
         settled()
 
     def protocol():
@@ -62,7 +62,7 @@ def test_rolling_migration_to_consumer_protocol_and_back(bootstrap, classic):
             assert protocol() == ["classic"]
 
             stream.stop()
-            everybody = [*members, *gone]
+            everybody = [*members, *departed]
             eventually("everything is read", lambda: stream.sent_positions <= set().union(*(m.read for m in everybody)))
             for member in members:
                 member.close()
@@ -71,4 +71,4 @@ def test_rolling_migration_to_consumer_protocol_and_back(bootstrap, classic):
             assert twice_owned(everybody, PARTITIONS) == []
         finally:
             stream.stop()
-            end_all([*members, *gone])
+            end_all([*members, *departed])

@@ -50,11 +50,11 @@ def admin(cluster: SecuredCluster) -> Iterator[Admin]:
 def secure(cluster: SecuredCluster, tmp_path: Path) -> Secure:
     """Return a client's command up to the verb, and the address for a login method."""
 
-    def told(client: str, way: str) -> tuple[Sequence[str], str]:
+    def program_and_address(client: str, way: str) -> tuple[Sequence[str], str]:
         file = write_properties(cluster.properties(way), tmp_path / f"{way}.properties")
         return [*program(client), f"--security={file}"], cluster.address(way)
 
-    return told
+    return program_and_address
 
 
 def cases(chosen: Callable[[str, str], bool]) -> list[ParameterSet]:
@@ -100,22 +100,22 @@ def test_a_group_of_three_lives_through_a_join_a_kill_and_a_leave(
     strategy = {"java-oldest": "range", "go-sarama": "sticky"}.get(client, "-")
     admin.create_topics({name: PARTITIONS})
     produce(command, address, name, 120)
-    members, gone = [Member(command, address, name, name, strategy=strategy) for _ in range(2)], []
+    members, departed = [Member(command, address, name, name, strategy=strategy) for _ in range(2)], []
     try:
         eventually("two own everything", lambda: share_everything(members, PARTITIONS))
         members.append(Member(command, address, name, name, strategy=strategy))
         eventually("three own two each", lambda: [len(m.owns) for m in members] == [2, 2, 2])
         eventually("all records are read", lambda: len(set().union(*(m.read for m in members))) == 120)
 
-        gone.append(members.pop(1))
-        gone[-1].kill()
+        departed.append(members.pop(1))
+        departed[-1].kill()
         eventually("two own everything", lambda: share_everything(members, PARTITIONS))
         for member in members:
             member.close()
             assert member.has_left, member.errors
-        gone += members
+        departed += members
         committed = admin.list_group_offsets(name)
         assert {tp.partition: at.offset for tp, at in committed.items()} == dict.fromkeys(range(PARTITIONS), 20)
-        assert twice_owned(gone, PARTITIONS) == []
+        assert twice_owned(departed, PARTITIONS) == []
     finally:
-        end_all([*members, *gone])
+        end_all([*members, *departed])

@@ -34,7 +34,7 @@ class Case:
         self.counts = {rng.randbytes(16): rng.choice([0, 1, 2, 3, 5, 8, 12, 24, 40]) for _ in range(rng.randint(1, 14))}
         if rng.random() < 0.2:
             self.counts = dict.fromkeys(self.counts, rng.randint(1, 8))
-        self._shared = self._wanted() if rng.random() < 0.5 else None
+        self._shared = self._draw_topics() if rng.random() < 0.5 else None
         many = rng.choice([3, 9, 9, 30])
         members = {self._new_id(): self._wants() for _ in range(rng.randint(1, many))}
         if rng.random() < 0.8:
@@ -50,13 +50,13 @@ class Case:
             return base64.urlsafe_b64encode(self._rng.randbytes(16)).decode().rstrip("=")
         return f"m{self._rng.randint(100, 999)}-{self._rng.randbytes(2).hex()}"
 
-    def _wanted(self) -> frozenset[bytes]:
+    def _draw_topics(self) -> frozenset[bytes]:
         topics = sorted(self.counts)
         return frozenset(self._rng.sample(topics, self._rng.randint(0 if self._rng.random() < 0.1 else 1, len(topics))))
 
     def _wants(self) -> MemberSpec:
         instance = f"i{self._rng.randint(10, 99)}-{self._rng.randbytes(2).hex()}" if self._rng.random() < 0.2 else None
-        topics = self._shared if self._shared is not None and self._rng.random() < 0.99 else self._wanted()
+        topics = self._shared if self._shared is not None and self._rng.random() < 0.99 else self._draw_topics()
         return MemberSpec(topics, instance_id=instance)
 
     def _with_a_past(self, members: dict[str, MemberSpec]) -> dict[str, MemberSpec]:
@@ -65,7 +65,7 @@ class Case:
         earlier = {m: members[m] for m in rng.sample(sorted(members), rng.randint(1, len(members)))}
         earlier |= {f"gone-{i}": self._wants() for i in range(rng.choice([0, 0, 1, 3]))}
         if rng.random() < 0.3:
-            earlier = {m: spec._replace(topics=self._wanted()) for m, spec in earlier.items()}
+            earlier = {m: spec._replace(topics=self._draw_topics()) for m, spec in earlier.items()}
         counts = {topic: rng.choice([count, count, count // 2]) for topic, count in self.counts.items()}
         targets = SERVER_ASSIGNORS[rng.choice(["uniform", "uniform", "range"])].assign(earlier, counts)
         if rng.random() < 0.3:  # any previous owner, one per partition
@@ -84,15 +84,15 @@ class Case:
 
     def as_line(self) -> str:
         """The case as Kafka's judge reads it."""
-        newcomer = self.newcomer and self._told(self.newcomer)
+        newcomer = self.newcomer and self._member_fields(self.newcomer)
         topics = {as_text(topic): count for topic, count in self.counts.items()}
         equal = len({spec.topics for spec in self.members.values()}) == 1
-        members = [self._told(member) for member in self.joined]
+        members = [self._member_fields(member) for member in self.joined]
         return json.dumps(
             {"assignor": self.assignor, "topics": topics, "equal": equal, "members": members, "newcomer": newcomer}
         )
 
-    def _told(self, member: str) -> dict[str, object]:
+    def _member_fields(self, member: str) -> dict[str, object]:
         spec = self.members[member]
         return {
             "id": member,
@@ -125,12 +125,12 @@ def verdicts() -> dict[str, list[dict[str, dict[str, list[int]]]]]:
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
-    said = [
+    assignments = [
         {member: in_order(target.items()) for member, target in json.loads(line).items()}
         for line in done.stdout.splitlines()
     ]
-    assert len(said) == len(lines)
-    return {name: said[i * CASES : (i + 1) * CASES] for i, name in enumerate(SERVER_ASSIGNORS)}
+    assert len(assignments) == len(lines)
+    return {name: assignments[i * CASES : (i + 1) * CASES] for i, name in enumerate(SERVER_ASSIGNORS)}
 
 
 @pytest.mark.parametrize("name", list(SERVER_ASSIGNORS))

@@ -83,11 +83,11 @@ def new_topic(admin: kohort.Admin) -> Callable[[int], str]:
 def wait_for_partitions(admin: kohort.Admin, topic: str, partitions: int) -> None:
     """Wait until a broker shows new partitions, which it receives from its controller after a delay."""
 
-    def known() -> bool:
+    def is_complete() -> bool:
         found = admin.describe_topics([topic])
         return not found.errors and len(found[topic].partitions) == partitions
 
-    eventually(f"{topic} has {partitions} partitions", known, WAIT_S)
+    eventually(f"{topic} has {partitions} partitions", is_complete, WAIT_S)
 
 
 def produce(apache: str, topic: str, first: int, last: int, partitions: int) -> None:
@@ -144,14 +144,14 @@ def test_stream_commits_to_group_and_reads_new_partitions(
     options = {"kafka.bootstrap.servers": apache, "subscribe": topic, "group.id": topic, "maxOffsetsPerTrigger": "150"}
 
     def run() -> list[int]:
-        seen: list[int] = []
+        numbers: list[int] = []
         stream = spark.readStream.format("kohort").options(**options, startingOffsets="earliest").load()
         writer = stream.writeStream.foreachBatch(
-            lambda rows, _: seen.extend(json.loads(row["value"])["n"] for row in rows.collect())
+            lambda rows, _: numbers.extend(json.loads(row["value"])["n"] for row in rows.collect())
         )
         writer = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
         run_to_end(writer.start)
-        return sorted(seen)
+        return sorted(numbers)
 
     assert run() == list(range(200))
     assert lag_by_kafkas_tool(apache, topic) == {0: 0, 1: 0}
@@ -200,8 +200,8 @@ def test_pipeline_accounts_for_every_row_and_its_group_has_lag_0(
         assert ledger.sinks == {"parquet": sent - bad, "topic": sent - bad}
         assert report.lag == {"input": 0}
     good_rows = {(n % 3, n // 3, n) for n in range(520) if n % 10 != 9}
-    held = rows_of(tmp_path / "out", ("n", "partition", "offset"))
-    assert sorted((row["partition"], row["offset"], row["n"]) for row in held) == sorted(good_rows)
+    rows = rows_of(tmp_path / "out", ("n", "partition", "offset"))
+    assert sorted((row["partition"], row["offset"], row["n"]) for row in rows) == sorted(good_rows)
     out = values_of(apache, f"{topic}-out")
     assert sorted(int(key or b"") for _, key, _ in out) == sorted(n for *_, n in good_rows)
     assert len(values_of(apache, f"{topic}-dead")) == 52

@@ -71,9 +71,9 @@ def token_url(cluster: SecuredCluster) -> Iterator[str]:
 
 def options_for(cluster: SecuredCluster, way: str, token_url: str) -> dict[str, str]:
     """Return client options as text: executors can receive text, but no token function."""
-    given = cluster.properties(way)
-    found = {name: value for name, value in given.items() if name not in OF_OTHERS}
-    if "token" in given:
+    properties = cluster.properties(way)
+    found = {name: value for name, value in properties.items() if name not in OF_OTHERS}
+    if "token" in properties:
         found |= {
             "sasl.oauthbearer.method": "oidc",
             "sasl.oauthbearer.token.endpoint.url": token_url,

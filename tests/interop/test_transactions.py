@@ -139,16 +139,16 @@ def test_committed_records_and_offsets_are_atomic(either, name, client):
     assert read_committed(either, name, len(kept)) == kept
     with kohort.Admin(bootstrap_servers=either) as admin:
         place = TopicPartition(name, 0)
-        held = admin.list_group_offsets(name, [place]).check()[place]
-    assert held is not None
-    assert held.offset == len(OUTCOMES) - 1
+        committed = admin.list_group_offsets(name, [place]).check()[place]
+    assert committed is not None
+    assert committed.offset == len(OUTCOMES) - 1
 
 
 def test_the_next_process_of_a_name_aborts_what_the_last_one_left_open(either, name, client):
-    left = client(name)
-    left.begin()
-    left.send(name, b"left open")
-    left.flush()
+    unfinished = client(name)
+    unfinished.begin()
+    unfinished.send(name, b"left open")
+    unfinished.flush()
 
     following = client(name)
     following.begin()

@@ -136,32 +136,32 @@ def test_join_leave_and_kill_are_distinguished(apache, group, protocol):
         eventually(lambda: len(why(apache, group)[0]) >= 6, pause_s=1)
         watcher.terminate()
         lines = [json.loads(line) for line in watcher.communicate()[0].splitlines()]
-    told = [line for line in lines if line["group"] == group]
-    causes = [(line["cause"], (line["trigger"] or {}).get("client_id")) for line in told if not line["parent"]]
+    reports = [line for line in lines if line["group"] == group]
+    causes = [(line["cause"], (line["trigger"] or {}).get("client_id")) for line in reports if not line["parent"]]
 
     found, _ = why(apache, group)
 
-    assert (told[0]["cause"], told[0]["confidence"]) == ("GROUP_FORMING", "high")
+    assert (reports[0]["cause"], reports[0]["confidence"]) == ("GROUP_FORMING", "high")
     assert ("NEW_MEMBER", "two") in causes
     assert ("MEMBER_LEFT", "two") in causes
     assert ("SESSION_TIMEOUT", "killed") in causes
     assert ("MEMBER_LEFT", "killed") not in causes
-    assert [line["cause"] for line in found[: len(told)]] == [line["cause"] for line in told]
-    left = next(line for line in told if line["cause"] == "MEMBER_LEFT")
-    assert left["confidence"] == "high"
-    assert {line["origin"] for line in told} == {"inferred"}
-    assert "proof" not in {line["confidence"] for line in told}
+    assert [line["cause"] for line in found[: len(reports)]] == [line["cause"] for line in reports]
+    leave_report = next(line for line in reports if line["cause"] == "MEMBER_LEFT")
+    assert leave_report["confidence"] == "high"
+    assert {line["origin"] for line in reports} == {"inferred"}
+    assert "proof" not in {line["confidence"] for line in reports}
 
 
 def test_unwatched_group_is_read_on_demand(apache, group, protocol):
     with member(apache, group, protocol, "one") as one:
         has(one, 4)
 
-    found, said = why(apache, group)
+    found, warnings = why(apache, group)
 
     assert [line["cause"] for line in found] == ["GROUP_FORMING", "MEMBER_LEFT"]
-    assert "__consumer_offsets has records since" in said
-    assert "a running `kohort watch` records more" in said
+    assert "__consumer_offsets has records since" in warnings
+    assert "a running `kohort watch` records more" in warnings
 
 
 def test_journal_is_stored_in_the_cluster_if_requested(tmp_path_factory, monkeypatch):
@@ -176,10 +176,10 @@ def test_journal_is_stored_in_the_cluster_if_requested(tmp_path_factory, monkeyp
             assert result.exit_code == 0, result.output
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("another-machine")))
 
-        found, said = why(alone, name)
+        found, warnings = why(alone, name)
         again = CliRunner().invoke(main, ["watch", "--once", "--to-topic", "--bootstrap", alone])  # by another watcher
 
         assert again.exit_code == 0, again.output
         assert why(alone, name)[0] == found
         assert [line["cause"] for line in found] == ["GROUP_FORMING", "MEMBER_LEFT"] * 2
-        assert "read now" not in said
+        assert "read now" not in warnings

@@ -53,7 +53,7 @@ PROTOCOLS = {
     "consumer": "group.protocol: consumer",
 }
 """Group options of each protocol that members set; with the consumer protocol the broker sets the rest."""
-HELD = """\
+STEPS = """\
 import os
 import time
 from pathlib import Path
@@ -85,7 +85,7 @@ class Run:
         self.hold.unlink()
         self.hold.with_suffix(".reached").unlink()
 
-    def is_held(self) -> bool:
+    def is_waiting(self) -> bool:
         self.check_runs()
         return self.hold.with_suffix(".reached").exists()
 
@@ -168,7 +168,7 @@ def run_two_pipelines(
 ) -> None:
     """Run the scenario, and check that each row is accounted for. ``generation``: the group's reported generation."""
     (folder / "orders.yaml").write_text(ORDERS.replace("PROTOCOL", PROTOCOLS[protocol]))
-    (folder / "steps.py").write_text(HELD)
+    (folder / "steps.py").write_text(STEPS)
     orders = Orders(bootstrap)
     left, right = (Run(folder, bootstrap, name) for name in ("left", "right"))
     try:
@@ -190,7 +190,7 @@ def run_two_pipelines(
 def stands_still_and_is_fenced(orders: Orders, left: Run, right: Run, generation: Callable[[], int]) -> None:
     left.holds()
     orders.send(300)
-    eventually("a micro-batch of the left is under way", left.is_held, WAIT_S)
+    eventually("a micro-batch of the left is under way", left.is_waiting, WAIT_S)
     member = next(m for m in orders.described().members if m.client_id == "left")
     begun_in, had = generation(), {tp.partition for tp in member.assignment}
     left.process.signal_all(signal.SIGSTOP)
@@ -212,7 +212,7 @@ def stands_still_and_is_fenced(orders: Orders, left: Run, right: Run, generation
 def is_killed(orders: Orders, left: Run, right: Run) -> None:
     left.holds()
     orders.send(300)
-    eventually("a micro-batch of the left is under way", left.is_held, WAIT_S)
+    eventually("a micro-batch of the left is under way", left.is_waiting, WAIT_S)
     left.kill()
     eventually("the right has all partitions", orders.shared_as(right=6), WAIT_S)
     eventually("it reads what the left had begun", orders.all_in(left, right), WAIT_S)

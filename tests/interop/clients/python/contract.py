@@ -29,16 +29,16 @@ class Stop:
     Checked between polls: an exception inside a poll would lose the record that the poll returns.
     """
 
-    wanted = False
+    is_requested = False
 
 
 class Security:
     """Options of ``--security=FILE``, by the names of ``../README.md``; empty for plaintext."""
 
-    given: ClassVar[dict[str, str]] = {}
+    settings: ClassVar[dict[str, str]] = {}
 
 
-class Given(NamedTuple):
+class InputRecord(NamedTuple):
     """A record of the standard input; without a partition the client's partitioner chooses one."""
 
     partition: int | None
@@ -104,7 +104,7 @@ def records():
     for line in sys.stdin:
         partition, key, value, *headers = line.rstrip("\n").split("\t")
         named = [header.partition("=") for header in headers]
-        yield Given(
+        yield InputRecord(
             None if partition == "-" else int(partition),
             as_bytes(key),
             as_bytes(value),
@@ -118,7 +118,7 @@ def properties(path):
 
 def renamed(names):
     """Return the given ``names``, renamed for a client."""
-    return {names[name]: value for name, value in Security.given.items() if name in names}
+    return {names[name]: value for name, value in Security.settings.items() if name in names}
 
 
 # The verb play
@@ -147,8 +147,8 @@ TOPICS = "topics"
 
 def role(words):
     """Parse ``NAME=VALUE`` words, with numbers as numbers."""
-    given = dict(word.split("=", 1) for word in words)
-    return {name: int(value) if value.isdigit() else value for name, value in given.items()}
+    options = dict(word.split("=", 1) for word in words)
+    return {name: int(value) if value.isdigit() else value for name, value in options.items()}
 
 
 def stall(order):
@@ -158,14 +158,14 @@ def stall(order):
 
 
 def stop(_signal, _frame):
-    Stop.wanted = True
+    Stop.is_requested = True
 
 
 def main(verbs):
     """Run the verb that the command line names; ``verbs`` are functions by their names."""
     verb, *arguments = sys.argv[1:]
     if verb.startswith("--security="):
-        Security.given = properties(Path(verb.partition("=")[2]))
+        Security.settings = properties(Path(verb.partition("=")[2]))
         verb, *arguments = arguments
     if verb in MEMBERS:
         signal.signal(signal.SIGTERM, stop)

@@ -26,14 +26,14 @@ FILES = {"ssl.ca.location": "cafile", "ssl.certificate.location": "certfile", "s
 
 class Tokens(AbstractTokenProvider):
     async def token(self):
-        return contract.Security.given["token"]
+        return contract.Security.settings["token"]
 
 
 def to(bootstrap):
     options = {"bootstrap_servers": bootstrap, **contract.renamed(NAMES)}
     if files := contract.renamed(FILES):
         options["ssl_context"] = create_ssl_context(**files)
-    if "token" in contract.Security.given:
+    if "token" in contract.Security.settings:
         options["sasl_oauth_token_provider"] = Tokens()
     return options
 
@@ -92,8 +92,8 @@ async def produce(bootstrap, topic, codec):
         linger_ms=50,
     )
     await producer.start()
-    given = list(contract.records())
-    sent = [await producer.send(topic, g.value, g.key, headers=g.headers, partition=g.partition) for g in given]
+    records = list(contract.records())
+    sent = [await producer.send(topic, g.value, g.key, headers=g.headers, partition=g.partition) for g in records]
     for at in await asyncio.gather(*sent):
         contract.say(sent=[at.partition, at.offset])
     await producer.stop()
@@ -137,10 +137,10 @@ async def topics(client, topic):
         (described,) = await client.describe_topics([topic])
         return described["partitions"]
 
-    wanted = NewTopic(topic, 2, 1, topic_configs={"retention.ms": "1234567"})
-    await client.create_topics([wanted])
+    new_topic = NewTopic(topic, 2, 1, topic_configs={"retention.ms": "1234567"})
+    await client.create_topics([new_topic])
     contract.say(created=len(await partitions()))
-    again = await client.create_topics([wanted])
+    again = await client.create_topics([new_topic])
     contract.say(refused=[code for _, code, *_ in again.topic_errors] == [EXISTS])
     await client.create_partitions({topic: NewPartitions(3)})
     # A broker of Apache Kafka may learn of it a little later than the controller has answered.

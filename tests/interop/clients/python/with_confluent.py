@@ -26,9 +26,9 @@ HOUR_S = 3600
 
 
 def to(bootstrap):
-    given = contract.Security.given
-    options = {name: value for name, value in given.items() if name not in OF_OTHERS}
-    tokens = {"oauth_cb": lambda _: (given["token"], time.time() + HOUR_S)} if "token" in given else {}
+    settings = contract.Security.settings
+    options = {name: value for name, value in settings.items() if name not in OF_OTHERS}
+    tokens = {"oauth_cb": lambda _: (settings["token"], time.time() + HOUR_S)} if "token" in settings else {}
     return {"bootstrap.servers": bootstrap, **options, **tokens}
 
 
@@ -49,7 +49,7 @@ def consume(bootstrap, group, topic, strategy, instance):
         on_revoke=lambda _consumer, partitions: contract.gave_up(partitions),
         on_lost=lambda _consumer, partitions: contract.gave_up(partitions),
     )
-    while not contract.Stop.wanted:
+    while not contract.Stop.is_requested:
         message = consumer.poll(0.2)
         if message is not None and message.error() is None:
             contract.say(read=[message.partition(), message.offset()])
@@ -74,7 +74,7 @@ def play(*words):
     pattern = contract.PATTERN in role
     consumer.subscribe([f"^{role[contract.PATTERN]}.*"] if pattern else role[contract.TOPICS].split(","))
     orders = contract.Orders()
-    while not contract.Stop.wanted:
+    while not contract.Stop.is_requested:
         order = orders.next()
         contract.stall(order)
         if order[:1] == ["subscribe"]:
@@ -110,7 +110,7 @@ def discover(bootstrap, group, prefix, count):
 
 
 def produce(bootstrap, topic, codec):
-    def told(error, message):
+    def on_delivery(error, message):
         if error is not None:
             raise KafkaException(error)
         contract.say(sent=[message.partition(), message.offset()])
@@ -123,9 +123,9 @@ def produce(bootstrap, topic, codec):
         "partitioner": "murmur2_random",  # Java's, and ours
     }
     producer = Producer(settings)
-    for given in contract.records():
-        placed = {} if given.partition is None else {"partition": given.partition}
-        producer.produce(topic, given.value, given.key, headers=given.headers, on_delivery=told, **placed)
+    for record in contract.records():
+        placed = {} if record.partition is None else {"partition": record.partition}
+        producer.produce(topic, record.value, record.key, headers=record.headers, on_delivery=on_delivery, **placed)
     assert producer.flush(WAIT_S) == 0
 
 
@@ -163,11 +163,11 @@ def topics(client, topic):
     def partitions():
         return len(client.list_topics(topic, timeout=WAIT_S).topics[topic].partitions)
 
-    wanted = NewTopic(topic, num_partitions=2, replication_factor=1, config={"retention.ms": "1234567"})
-    only(client.create_topics([wanted]))
+    new_topic = NewTopic(topic, num_partitions=2, replication_factor=1, config={"retention.ms": "1234567"})
+    only(client.create_topics([new_topic]))
     contract.say(created=partitions())
     try:
-        only(client.create_topics([wanted]))
+        only(client.create_topics([new_topic]))
     except KafkaException as error:
         contract.say(refused=error.args[0].name() == "TOPIC_ALREADY_EXISTS")
     only(client.create_partitions([NewPartitions(topic, 3)]))
@@ -183,10 +183,10 @@ def topics(client, topic):
 
 
 def configs(client, topic):
-    asked = ConfigResource("topic", topic)
+    resource = ConfigResource("topic", topic)
 
     def retention():
-        return only(client.describe_configs([asked]))["retention.ms"].value
+        return only(client.describe_configs([resource]))["retention.ms"].value
 
     contract.say(retention=(before := retention()))
     if hasattr(client, "incremental_alter_configs"):
@@ -213,8 +213,8 @@ def offsets(client, bootstrap, there, time_ms):
     place = TopicPartition(there, 0)
     if hasattr(client, "list_offsets"):
         spec = admin.OffsetSpec
-        asked = [spec.earliest(), spec.latest(), spec.for_timestamp(time_ms)]
-        low, high, later = [only(client.list_offsets({place: one})).offset for one in asked]
+        specs = [spec.earliest(), spec.latest(), spec.for_timestamp(time_ms)]
+        low, high, later = [only(client.list_offsets({place: one})).offset for one in specs]
     else:
         consumer = Consumer({**to(bootstrap), "group.id": "unused"})
         low, high = consumer.get_watermark_offsets(place, timeout=WAIT_S)
@@ -272,9 +272,9 @@ def transact(bootstrap, transactional_id):
 
 
 if __name__ == "__main__":
-    wanted = sys.argv.pop(1)
+    expected = sys.argv.pop(1)
     found = confluent_kafka.libversion()[0]
-    assert found == wanted, f"librdkafka {found} where {wanted} was asked for: {json.dumps(sys.path)}"
+    assert found == expected, f"librdkafka {found} where {expected} was asked for: {json.dumps(sys.path)}"
     contract.main(
         {
             "consume": consume,

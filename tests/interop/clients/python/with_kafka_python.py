@@ -31,11 +31,11 @@ NAMES = {
 
 class Tokens(AbstractTokenProvider):
     def token(self):
-        return contract.Security.given["token"]
+        return contract.Security.settings["token"]
 
 
 def to(bootstrap):
-    tokens = {"sasl_oauth_token_provider": Tokens()} if "token" in contract.Security.given else {}
+    tokens = {"sasl_oauth_token_provider": Tokens()} if "token" in contract.Security.settings else {}
     return {"bootstrap_servers": bootstrap, **contract.renamed(NAMES), **tokens}
 
 
@@ -60,7 +60,7 @@ def consume(bootstrap, group, topic, strategy, instance):
         **options,
     )
     consumer.subscribe([topic], listener=Listener())
-    while not contract.Stop.wanted:
+    while not contract.Stop.is_requested:
         for records in consumer.poll(timeout_ms=200).values():
             for record in records:
                 contract.say(read=[record.partition, record.offset])
@@ -82,8 +82,8 @@ def discover(bootstrap, group, prefix, count):
 
 def produce(bootstrap, topic, codec):
     producer = KafkaProducer(**to(bootstrap), compression_type=None if codec == "none" else codec, linger_ms=50)
-    given = list(contract.records())
-    for sent in [producer.send(topic, g.value, g.key, headers=g.headers, partition=g.partition) for g in given]:
+    records = list(contract.records())
+    for sent in [producer.send(topic, g.value, g.key, headers=g.headers, partition=g.partition) for g in records]:
         at = sent.get(contract.WAIT_S)
         contract.say(sent=[at.partition, at.offset])
     producer.close()
@@ -103,8 +103,8 @@ def administer(bootstrap, topic, group, there, time_ms):
     configs(client, topic)
     nodes(client, there)
     place = TopicPartition(there, 0)
-    asked = [OffsetSpec.EARLIEST, OffsetSpec.LATEST, int(time_ms)]
-    low, high, later = [client.list_partition_offsets({place: one})[place].offset for one in asked]
+    specs = [OffsetSpec.EARLIEST, OffsetSpec.LATEST, int(time_ms)]
+    low, high, later = [client.list_partition_offsets({place: one})[place].offset for one in specs]
     contract.say(offsets=[low, high], at_time=later)
     contract.say(cut=client.delete_records({place: 1})[place]["low_watermark"])
     groups(client, group, place)
@@ -118,11 +118,11 @@ def topics(client, topic):
         (described,) = client.describe_topics([topic])
         return described["partitions"]
 
-    wanted = {topic: {"num_partitions": 2, "replication_factor": 1, "configs": {"retention.ms": "1234567"}}}
-    client.create_topics(wanted)
+    new_topics = {topic: {"num_partitions": 2, "replication_factor": 1, "configs": {"retention.ms": "1234567"}}}
+    client.create_topics(new_topics)
     contract.say(created=len(partitions()))
     try:
-        client.create_topics(wanted)
+        client.create_topics(new_topics)
     except TopicAlreadyExistsError:
         contract.say(refused=True)
     client.create_partitions({topic: 3})
@@ -147,8 +147,8 @@ def nodes(client, there):
     cluster = client.describe_cluster()
     controller = cluster["controller_id"]
     contract.say(cluster=[[b["broker_id"] for b in cluster["brokers"]], controller])
-    asked = [ConfigResource("broker", str(controller))]
-    (options,) = client.describe_configs(asked, config_filter="all")["broker"].values()
+    resources = [ConfigResource("broker", str(controller))]
+    (options,) = client.describe_configs(resources, config_filter="all")["broker"].values()
     contract.say(broker=options["log.cleanup.policy"]["value"])
     (described,) = client.describe_log_dirs([there])
     contract.say(on_disk=[t["name"] for folder in described["log_dirs"] for t in folder["topics"]] == [there])

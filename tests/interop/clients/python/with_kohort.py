@@ -11,9 +11,9 @@ OF_OTHERS = ("ssl.truststore.location", "ssl.keystore.location", "store.password
 
 
 def to(bootstrap):
-    given = contract.Security.given
-    options = {name.replace(".", "_"): value for name, value in given.items() if name not in OF_OTHERS}
-    tokens = {"sasl_oauth_token_provider": lambda: given["token"]} if "token" in given else {}
+    settings = contract.Security.settings
+    options = {name.replace(".", "_"): value for name, value in settings.items() if name not in OF_OTHERS}
+    tokens = {"sasl_oauth_token_provider": lambda: settings["token"]} if "token" in settings else {}
     return {"bootstrap_servers": bootstrap, **options, **tokens}
 
 
@@ -38,7 +38,7 @@ def consume(bootstrap, group, topic, strategy, instance):
         **membership(strategy, instance),
     )
     consumer.subscribe([topic], Listener())
-    while not contract.Stop.wanted:
+    while not contract.Stop.is_requested:
         for record in consumer.poll(timeout_ms=200):
             contract.say(read=[record.partition, record.offset])
     consumer.close()
@@ -76,7 +76,7 @@ def play(*words):
     else:
         consumer.subscribe(role[contract.TOPICS].split(","))
     orders = contract.Orders()
-    while not contract.Stop.wanted:
+    while not contract.Stop.is_requested:
         order = orders.next()
         contract.stall(order)
         if order[:1] == ["enforce"]:
@@ -89,8 +89,8 @@ def play(*words):
 
 def produce(bootstrap, topic, codec):
     with Producer(**to(bootstrap), compression_type=codec, linger_ms=50) as producer:
-        given = list(contract.records())
-        for sent in [producer.send(topic, g.value, g.key, partition=g.partition, headers=g.headers) for g in given]:
+        records = list(contract.records())
+        for sent in [producer.send(topic, g.value, g.key, partition=g.partition, headers=g.headers) for g in records]:
             at = sent.result(contract.WAIT_S * 1000)
             contract.say(sent=[at.partition, at.offset])
 
