@@ -35,6 +35,7 @@ class FakeMembership:
         self.fenced = False
         self._cluster = cluster
         self._next: set[TopicPartition] | None = None
+        self._on_revoked: OnRevoked = lambda _: None
 
     def assign_next(self, *partitions: TopicPartition) -> None:
         """Set the assignment that the next poll returns."""
@@ -45,6 +46,7 @@ class FakeMembership:
         self.fenced = True
 
     def poll(self, wait_ms: int, on_revoked: OnRevoked) -> set[TopicPartition]:
+        self._on_revoked = on_revoked
         if self.fenced:
             self.assigned, self.fenced = set(), False
             return set()
@@ -62,6 +64,7 @@ class FakeMembership:
         self._cluster.commit(offsets)
 
     def close(self) -> None:
+        self._on_revoked(self.assigned)
         self.assigned = set()
 
 
@@ -88,6 +91,9 @@ class Query:
             self.completed = self.reader.initialOffset()
         if self.planned is not None:
             self.read()
+
+    def stop(self) -> None:
+        self.reader.stop()
 
     def plan(self) -> bool:
         end = self.reader.latestOffset(self.completed, self._limit)
@@ -211,6 +217,37 @@ def test_takeover_of_a_killed_query_repeats_its_micro_batch_and_marks_rows_as_re
 
     assert other.rows == pairs(0, range(6))
     assert other.again == pairs(0, range(4))
+
+
+def test_takeover_of_a_query_stopped_during_a_micro_batch_marks_its_rows_as_redelivered() -> None:
+    cluster = DictionaryCluster(p0=list(range(6)))
+    stopped, other = Query(cluster, most_rows=4).given(P0), Query(cluster)
+    stopped.plan()
+    stopped.read()
+    assert stopped.plan()
+    assert stopped.read() == pairs(0, range(4))
+
+    stopped.stop()  # before the next plan, so offset 4 is not committed
+    other.given(P0).run_until_idle()
+
+    assert other.rows == pairs(0, range(6))
+    assert other.again == pairs(0, range(4))
+
+
+def test_revocation_of_an_unread_partition_keeps_the_mark_of_its_earlier_owner() -> None:
+    cluster = DictionaryCluster(p0=list(range(6)), p1=[0])
+    killed, between, other = Query(cluster).given(P0), Query(cluster), Query(cluster)
+    killed.plan()
+    killed.read()
+    assert killed.plan()  # a micro-batch with offsets [0, 6) is in flight
+    between.given(P0, P1)
+    assert between.plan()  # an empty micro-batch at the start offsets
+    between.read()
+
+    between.given(P1).plan()
+    other.given(P0).run_until_idle()
+
+    assert other.again == pairs(0, range(6))
 
 
 def test_second_takeover_also_marks_rows_of_the_first_owner_as_redelivered() -> None:

@@ -171,6 +171,8 @@ class MemberStreamReader(KohortStreamReader):
         wait_ms = self._options.idle_wait_ms if self._commit_failed or not member.assigned else 0
         new = member.poll(wait_ms, lambda revoked: self._commit_revoked(done, revoked))
         self._active = (self._active & member.assigned & done.keys()) - new
+        if new:
+            self._committed_marks = {}  # another query may have committed its marks in between
         begin, entering = self._enter(member.assigned - self._active, done)
         begin |= {tp: done[tp] for tp in self._active}
         end = self._end(begin, limit, ids_of(start)) | entering
@@ -226,8 +228,14 @@ class MemberStreamReader(KohortStreamReader):
         return found
 
     def _commit_revoked(self, done: PartitionOffsets, revoked: Collection[TopicPartition]) -> None:
+        """Commit the completed offsets of revoked partitions.
+
+        The marks keep the end of a micro-batch that is planned and not completed, because some of its rows may have
+        been delivered. They also keep the rows that an earlier owner may have delivered.
+        """
+        planned = partitions_of(self._planned_end or {})
         offsets = {
-            tp: OffsetAndMetadata(done[tp], str(CommitMark(self._query, done[tp])))
+            tp: OffsetAndMetadata(done[tp], str(self._mark(tp, max(done[tp], planned.get(tp, 0)))))
             for tp in revoked
             if tp in self._active and tp in done
         }
@@ -242,13 +250,11 @@ class MemberStreamReader(KohortStreamReader):
                 error,
             )
 
+    def _mark(self, tp: TopicPartition, end: int) -> CommitMark:
+        return CommitMark(self._query, max(end, self._redelivered_below.get(tp, 0)))
+
     def _commit_marks(self, begin: PartitionOffsets, end: PartitionOffsets) -> bool:
-        marks = {
-            tp: OffsetAndMetadata(
-                begin[tp], str(CommitMark(self._query, max(end[tp], self._redelivered_below.get(tp, 0))))
-            )
-            for tp in end
-        }
+        marks = {tp: OffsetAndMetadata(begin[tp], str(self._mark(tp, end[tp]))) for tp in end}
         if not marks or marks == self._committed_marks:
             return True
         try:
