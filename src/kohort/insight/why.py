@@ -305,14 +305,21 @@ RAISE_FINDERS: Final[dict[EpochEvent, Callable[[EpochRebalance, EpochRaised], Fi
 }
 
 
+SLOW_REVOCATION_MS: Final = 10_000
+"""Shortest revocation in ms that leads to advice: two default heartbeat intervals of a consumer group."""
+
+
 def _epoch_story(rebalance: EpochRebalance) -> Story:
     found = [find_cause_of_raise(rebalance, raised) for raised in rebalance.raises]
+    slow = rebalance.held_up
+    is_slow = slow is not None and (slow.revoked_after_ms or 0) >= SLOW_REVOCATION_MS
     return Story(
         head=_epoch_head(rebalance),
         found=found,
         clauses=[found[0].clause, *(f"then {other.clause}" for other in found[1:])],
         ends=[_epoch_tail(rebalance), *_unowned(rebalance)],
         facts=_facts_of_the_epoch(rebalance),
+        advice=advice_for("REVOCATION_TIMEOUT") if is_slow else None,
     )
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from kohort.coordinator.journal import ClientIdentity, MemberRemoved, RoundOpened, Trigger, build_entry, parse_entry
+from kohort.coordinator.journal_events import MemberMetrics
 from kohort.errors import ErrorCode
 from kohort.insight.findings.rebalances import find_rebalances
 from kohort.insight.names import short_id
@@ -117,7 +118,7 @@ class TestBrokerStall:
 
 
 class TestLeaveWithoutReason:
-    def idle(self, stage, lag=None, **options):
+    def idle(self, stage, lag=None, metrics=None, **options):
         ids, generation = group_of(stage, **{"session_ms": 10_000, "rebalance_ms": 60_000, **options})
         stage.commit({("t", 3): 5}, member_id=ids[1], generation=generation, client_id="app-1", connection=1)
         if lag is not None:
@@ -126,6 +127,9 @@ class TestLeaveWithoutReason:
             stage.advance(3_000)
             for i, member_id in enumerate(ids):
                 stage.heartbeat(member_id, generation, client_id=f"app-{i}", connection=i)
+        if metrics is not None:
+            sender = ClientIdentity(ids[1], "app-1", "/127.0.0.1")
+            stage.coordinator.add_client_metrics("app-1", sender, metrics(stage.now))
         stage.leave(ids[1], version=1, client_id="app-1", connection=1)
         return ids
 
@@ -136,6 +140,28 @@ class TestLeaveWithoutReason:
 
         assert (this.cause, this.confidence) == ("MAX_POLL_EXCEEDED", "high")
         assert "after 60.0 s without commit progress, while 40 records waited (its limit is 60 s" in this.sentence
+
+    @pytest.mark.parametrize(
+        ("lag", "polled_ms_ago", "cause", "confidence"),
+        [
+            (None, 55_000, "MAX_POLL_EXCEEDED", "high"),
+            (0, 55_000, "MAX_POLL_EXCEEDED", "high"),
+            (40, 400, "MEMBER_LEFT", "proof"),
+        ],
+    )
+    def test_pushed_time_of_the_last_poll_decides_between_missed_poll_and_leave(
+        self, stage, lag, polled_ms_ago, cause, confidence
+    ):
+        self.idle(stage, lag=lag, metrics=lambda now_ms: MemberMetrics(at_ms=now_ms, last_poll_ms_ago=polled_ms_ago))
+
+        this = rebalance(stage)
+
+        assert (this.cause, this.confidence) == (cause, confidence)
+
+    def test_pushed_time_of_a_poll_long_ago_decides_nothing(self, stage):
+        self.idle(stage, lag=40, metrics=lambda now_ms: MemberMetrics(at_ms=now_ms - 50_000, last_poll_ms_ago=400))
+
+        assert rebalance(stage).cause == "MAX_POLL_EXCEEDED"
 
     def test_leave_of_member_without_lag_is_explained_as_member_left(self, stage):
         self.idle(stage, lag=0)

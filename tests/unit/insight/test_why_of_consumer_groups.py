@@ -63,6 +63,21 @@ def test_first_join_to_consumer_group_has_group_forming_as_cause(stage):
     assert (explanation.cause, explanation.confidence, rebalance.end) == ("GROUP_FORMING", "proof", "stable")
 
 
+@pytest.mark.parametrize(("revoked_s", "is_advised"), [(5, False), (12, True)])
+def test_rebalance_that_waits_for_a_slow_revocation_has_advice_for_the_revoking_member(stage, revoked_s, is_advised):
+    second_comes(stage)
+    for _ in range(revoked_s):
+        stage.advance(1_000)
+        stage.beat("m1", 2, client_id="one")
+    stage.beat("m1", 2, parts("t", 0, 1), client_id="one")
+    stage.beat("m2", 3, client_id="two")
+
+    _, explanation = told(stage)
+
+    assert explanation.cause == "NEW_MEMBER"
+    assert ("keep the member's revoke callback" in (explanation.advice or "")) is is_advised
+
+
 def test_unfinished_rebalance_names_revoking_member_and_waiting_member(stage):
     second_comes(stage)
     told_at_ms = stage.now

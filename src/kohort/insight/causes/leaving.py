@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Final, Literal
 
 from kohort.coordinator.journal import Vitals
 from kohort.coordinator.journal_events import MemberDisconnected
@@ -86,6 +86,8 @@ def _may_be_missed_poll(begin: Beginning) -> bool:
         return False
     if vitals.connection_closed_at_ms is not None or (gone is not None and gone.after_ms <= DISCONNECT_MS):
         return False
+    if reported_poll(vitals, begin.at_ms) == "in time":
+        return False
     return _is_one_poll_interval(vitals, begin.at_ms, begin.assigned_ms)
 
 
@@ -111,7 +113,8 @@ def find_missed_poll(
     commit progress within the poll interval, although records were available and the connection stayed open. Commits
     imply nothing if the client disconnects right after its leave. If both timeouts of the member are equal (aiokafka),
     its poll interval is unknown, and only a member with lag can have missed a poll. ``assigned_ms``: time of the
-    member's last assignment, which counts if the member has never committed.
+    member's last assignment, which counts if the member has never committed. The time of the last poll that the client
+    pushed (KIP-714) takes precedence over commits.
     """
     said = client_reports(vitals, left_at_ms)
     if stopped_polling(reason):
@@ -120,11 +123,37 @@ def find_missed_poll(
         )
     if vitals is None or closes_in_order(reason) or vitals.connection_closed_at_ms is not None:
         return None
+    if gone is not None and gone.after_ms <= DISCONNECT_MS:
+        return None
+    polled = reported_poll(vitals, left_at_ms)
+    if polled == "in time":
+        return None
+    if polled == "missed":
+        within = f"within {limit(vitals.rebalance_timeout_ms)}, by its client's metrics"
+        clause = f"{member} left while its connection stayed open, and had not polled {within}"
+        return Finding("MAX_POLL_EXCEEDED", "high", clause, said)
+    return _find_idle_leave(member, vitals, left_at_ms, assigned_ms)
+
+
+def reported_poll(vitals: Vitals, at_ms: int) -> Literal["in time", "missed", "unknown"]:
+    """Compare the time of the member's last poll, by the metrics of its client (KIP-714), with its poll interval.
+
+    The last poll may be later than the last push of the metrics, so an old push shows nothing.
+    """
+    said, limit_ms = vitals.client_metrics, vitals.rebalance_timeout_ms
+    if said is None or said.last_poll_ms_ago is None or limit_ms == vitals.session_timeout_ms:
+        return "unknown"
+    longest_ms = max(0, at_ms - said.at_ms) + said.last_poll_ms_ago
+    if longest_ms < limit_ms * 3 // 4:
+        return "in time"
+    return "missed" if said.last_poll_ms_ago >= limit_ms // 2 else "unknown"
+
+
+def _find_idle_leave(member: str, vitals: Vitals, left_at_ms: int, assigned_ms: int | None) -> Finding | None:
     has_limit = vitals.rebalance_timeout_ms != vitals.session_timeout_ms
     find_idle_ms = idle_ms_of if has_limit else _idle_ms_without_limit
     idle_ms = find_idle_ms(vitals, left_at_ms, assigned_ms)
-    closed_at_once = gone is not None and gone.after_ms <= DISCONNECT_MS
-    if idle_ms is None or vitals.lag == 0 or closed_at_once:
+    if idle_ms is None or vitals.lag == 0:
         return None
     poll_limit = f"its limit is {limit(vitals.rebalance_timeout_ms)} between polls"
     if not has_limit:
@@ -140,7 +169,7 @@ def find_missed_poll(
     ]
     if vitals.lag is not None:
         evidence.append(Evidence("lag", f"{count(vitals.lag, 'record')} in its partitions"))
-    evidence += said
+    evidence += client_reports(vitals, left_at_ms)
     is_sure = vitals.lag and has_limit and vitals.last_progress_ms is not None
     return Finding("MAX_POLL_EXCEEDED", "high" if is_sure else "medium", clause, tuple(evidence))
 

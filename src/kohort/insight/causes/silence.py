@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kohort.coordinator.journal import ClientIdentity, Vitals
-from kohort.insight.causes.leaving import client_reports, idle_ms_of, last_progress
+from kohort.insight.causes.leaving import client_reports, idle_ms_of, last_progress, reported_poll
 from kohort.insight.epochs import EpochRebalance
 from kohort.insight.evidence import AUTO_COMMIT_MS, Beginning, CauseEntry, Confidence, Evidence, Finding
 from kohort.insight.names import count, limit, name_and_place, name_of, seconds
@@ -175,6 +175,8 @@ def _find_silent_missed_poll(
     """
     idle_ms, limit_ms = idle_ms_of(vitals, vitals.last_seen_ms, assigned_ms), vitals.rebalance_timeout_ms
     if idle_ms is None or vitals.lag == 0 or vitals.connection_closed_at_ms is not None or vitals.stalled_ms:
+        return None
+    if reported_poll(vitals, vitals.last_seen_ms) == "in time":
         return None
     if limit_ms == vitals.session_timeout_ms or idle_ms > limit_ms + AUTO_COMMIT_MS + vitals.longest_gap_ms:
         return None
