@@ -75,7 +75,7 @@ def _deal(
         else:
             left.append(n)
     for n in left:
-        # candidates: members below the minimum of partition numbers; if there are none, those with the minimum
+        # A member below the minimum of partition numbers gets the number; if there is none, a member at the minimum.
         open_to = [m for m in readers if taken[m] < least] or [m for m in readers if taken[m] == least]
         taker = min(open_to, key=lambda m: len(given[m]))
         taken[taker] += 1
@@ -94,7 +94,7 @@ def assign_by_rack(topics: SubscribedTopics, members: Sequence[MemberSubscriptio
         for t, of_topic in readers.items()
         for p in topics.partitions(t)
     }
-    # Begin with the partitions that have the fewest members in their racks. Partitions without such a member come last.
+    # Partitions with few subscribers in their racks come first. Partitions with no subscriber in their racks come last.
     for partition in sorted(near, key=lambda p: len(near[p]) or len(ordered) + 1):
         candidates = near[partition] or [m.member_id for m in readers[partition.topic]]
         assignment[min(candidates, key=lambda m: len(assignment[m]))].append(partition)

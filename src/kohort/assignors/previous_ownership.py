@@ -94,7 +94,7 @@ class Ownership:
     contested: set[int] = field(default_factory=set)
     """Partitions that two members report with the same generation. Neither member keeps them."""
     older: dict[int, str] = field(default_factory=dict)
-    """Latest owner of each partition in an earlier generation, as a dict: partition -> member id."""
+    """Last owner of each partition before the newest reported generation, as a dict: partition -> member id."""
 
 
 def decide_ownership(
@@ -134,7 +134,7 @@ def _weigh(
                 owner[number] = member_id
                 owned[number] = None
                 continue
-            # As in Kafka, the Subscription of ``other`` determines its generation, not its user data.
+            # Kafka, too, compares the generation of the Subscription, not the generation of the user data.
             if generation < stated[other]:
                 continue
             found.owned[other].pop(number, None)

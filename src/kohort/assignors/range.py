@@ -67,7 +67,7 @@ def assign(topics: SubscribedTopics, members: Sequence[MemberSubscription]) -> A
 
 
 def _deal_ranges(state: _TopicState, may_take: Callable[[str, TopicPartition], bool], assignment: Assignment) -> None:
-    """Assign the partitions of a topic to one subscriber after the other.
+    """Assign the unassigned partitions of a topic to its subscribers, in the order of the members.
 
     Each subscriber gets the lowest unassigned partitions that ``may_take`` allows, up to the number that it may get.
     """
@@ -90,7 +90,7 @@ def _deal_by_rack(states: Iterable[_TopicState], assignment: Assignment) -> None
 
 
 def _deal_alike(states: list[_TopicState], assignment: Assignment) -> None:
-    """Assign partition n of all co-partitioned topics to the first member that may take it in each of these topics.
+    """Assign partition n of all co-partitioned topics to the same member: the first one that satisfies two conditions.
 
     In each topic, the member must have fewer partitions than it may get. If it has a rack, replicas of all these
     partitions must be in this rack.

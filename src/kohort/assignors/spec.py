@@ -92,7 +92,7 @@ def java_bucket(code: int, size: int) -> int:
 
 
 def in_hash_order(members: Sequence[MemberSubscription]) -> list[MemberSubscription]:
-    """Sort members into the order of the Java client's HashMap. The first members get one partition more.
+    """Sort members into the order of the Java client's HashMap. The first members may keep one partition more.
 
     Within a hash bucket Java has the order of insertion. Here the members of a bucket are sorted by member id, so the
     result does not depend on the given order.

@@ -1,4 +1,6 @@
-"""sticky assignor: balance first, then fewest moved partitions (protocol/assignors.md#previous-ownership, KIP-54).
+"""sticky assignor. It balances partition counts, then minimizes moved partitions (KIP-54).
+
+The rules: protocol/assignors.md#previous-ownership.
 
 sticky is eager: members revoke all partitions before they rejoin. So they report their previous partitions as user
 data. cooperative-sticky also uses ``deal``.

@@ -136,7 +136,7 @@ class EqualSubscriptions:
         return False
 
     def _deal_round(self, unassigned: list[int]) -> None:
-        """Assign partitions to members in turn until all have the minimum.
+        """Assign partitions to members in turn until each member has the minimum number of partitions.
 
         Then assign the remaining partitions, at most one to each member that has exactly the minimum.
         """

@@ -65,7 +65,10 @@ class PartitionMovements:
         self._by_topic: dict[str, dict[_Pair, _Moved]] = {}
 
     def better(self, partition: TopicPartition, source: str, target: str) -> TopicPartition:
-        """Return a partition of the same topic that has moved from ``target`` to ``source``; else ``partition``."""
+        """Return the partition to move from ``source`` to ``target``: ``partition``, or another one of its topic.
+
+        A partition that has moved from ``target`` to ``source`` is preferred: the two moves cancel each other.
+        """
         if partition in self._by_partition:
             source = self._by_partition[partition].source
         opposite = self._by_topic.get(partition.topic, {}).get(_Pair(target, source))
@@ -189,9 +192,9 @@ class Loads:
 
 
 def imbalance(held: Mapping[str, Collection[int]]) -> int:
-    """Return the sum of partition count differences over all pairs of members; 0 is perfect balance."""
+    """Add the differences in partition count of all pairs of members; 0 is perfect balance."""
     sizes = sorted(map(len, held.values()))
-    # add each count one time per smaller count, and subtract it one time per larger count
+    # count i of the sorted counts is added i times, and subtracted len(sizes) - 1 - i times
     return sum(size * (2 * i - len(sizes) + 1) for i, size in enumerate(sizes))
 
 

@@ -1,1 +1,1 @@
-"""Group coordinator and transaction coordinator. Their decisions on groups, offsets and transactions do no I/O."""
+"""Group coordinator and transaction coordinator. They decide on groups, offsets and transactions without I/O."""

@@ -1,4 +1,4 @@
-"""Table of the group APIs. Each entry has a request type's check, its decision and its error response.
+"""Table of the group APIs. Each entry has functions that check, answer and refuse a request of one type.
 
 To serve another API, write a module with its ``decide_*`` and ``refuse_*`` functions, and add an entry to this table.
 A request about several groups may read all partitions of ``__consumer_offsets``, but changes one group at a time.
@@ -54,7 +54,7 @@ def check_group_id(request: GroupRequest, _config: BrokerConfig) -> None:
 
 @dataclass(frozen=True, slots=True)
 class GroupApi:
-    """Table entry of a request type that names one group: its check, decision and error response.
+    """Table entry of a request type that names one group: functions that check, answer and refuse the request.
 
     The request names the group in ``message.group_id``.
     """

@@ -1,4 +1,4 @@
-"""Input of a coordinator decision besides group and request: time, options, topics, observations for the journal."""
+"""Context of a coordinator decision: time, options, topics, and data for the journal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from kohort.coordinator.journal_evidence import JournalEvidence
 from kohort.coordinator.outcome import TopicsView
 
 SEARCH_LOST_MS: Final = 1_000
-"""After this time in ms without a step, a pattern search no longer blocks other groups: its group may be deleted."""
+"""Time in ms without a step after which a pattern search no longer blocks the searches of other groups.
+
+The group of the search may have been deleted.
+"""
 
 OptionsOfGroup: TypeAlias = Callable[[str], GroupOptions]
 LagOfGroup: TypeAlias = Callable[[str, Iterable[tuple[str, int]]], int | None]
@@ -50,14 +53,14 @@ class SearchTurns:
 
 @dataclass(slots=True)
 class Context:
-    """Input of a coordinator decision besides its group and request."""
+    """Context of a coordinator decision: all its input except the group and the request."""
 
     now_ms: int
     config: BrokerConfig
     rng: Rng
     topics: TopicsView
     evidence: JournalEvidence
-    """Data for journal entries. Decisions depend neither on it nor on ``lag_of``."""
+    """Data for journal entries. Decisions depend neither on ``evidence`` nor on ``lag_of``."""
     options_of_group: OptionsOfGroup
     searches: SearchTurns
     lag_of: LagOfGroup

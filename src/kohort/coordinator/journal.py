@@ -71,7 +71,7 @@ class Vitals(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     longest_gap_ms: int = 0
     """Longest time in ms between two successive requests of the member in the current generation."""
     connection_closed_at_ms: int | None = None
-    """Time in ms at which the connection of the member's last request closed; None if still open, or unknown."""
+    """Time in ms at which the connection of the member's last request closed; None if it is open or unknown."""
     commits: int = 0
     last_progress_ms: int | None = None
     """Time in ms of the member's last commit that moved an offset forward."""
@@ -116,7 +116,7 @@ class Trigger(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     vitals: Vitals | None = None
     change: Change | None = None
     others: tuple[ClientIdentity, ...] = ()
-    """Other members of the same event, besides ``member``. A LeaveGroup may remove several members."""
+    """Members of the event except ``member``. For example, a LeaveGroup may remove several members."""
     leader_lost: bool = False
     """True if the event removed the leader of the group."""
     error: str | None = None
@@ -145,13 +145,13 @@ class MemberArrived(JournalEntry, frozen=True, kw_only=True, tag="member_arrived
     """Session data of a late member before this JoinGroup; None if the member was not late."""
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
-    """Rebalance timeout in the JoinGroup. None, like ``session_timeout_ms``, in entries of older kohort versions."""
+    """Rebalance timeout in the JoinGroup. Entries of older kohort versions lack both timeouts."""
     software: str | None = None
     """Name and version of the client software (KIP-511); None if unknown."""
 
 
 class MemberRemoved(JournalEntry, frozen=True, kw_only=True, tag="member_removed"):
-    """A member was removed, or a member id expired: the broker had assigned it, but no client joined with it."""
+    """A member was removed, or a pending member id expired: no client joined with this id in time."""
 
     member: ClientIdentity
     why: Removal
@@ -231,10 +231,10 @@ class RequestFenced(JournalEntry, frozen=True, kw_only=True, tag="request_fenced
     api: str
     error: str
     generation: int
-    """Generation id or epoch in the refused request. ``current``: the one known to the coordinator."""
+    """Generation id or epoch in the refused request. ``current``: generation id or epoch in the coordinator's state."""
     current: int
     offsets: tuple[OffsetMove, ...] = ()
-    """First offsets of a refused OffsetCommit, each with the committed offset of its partition."""
+    """Offsets in a refused OffsetCommit, each with the committed offset. ``more``: number of omitted offsets."""
     more: int = 0
 
 
@@ -263,7 +263,7 @@ class EpochCause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     vitals: Vitals | None = None
     topics_added: tuple[str, ...] = ()
     topics_removed: tuple[str, ...] = ()
-    """Topics that the subscription lost. ``topics_added``: topics that it gained.
+    """Topics removed from the subscription. ``topics_added``: topics added to the subscription.
 
     For ``regex_resolved``, ``topics_added`` has the topics that a pattern newly matches. ``topics_removed`` has the
     topics that a pattern no longer matches, except those in ``topics_added``.
@@ -341,7 +341,7 @@ class MemberReconciled(JournalEntry, frozen=True, kw_only=True, tag="member_reco
     from_epoch: int
     target_epoch: int
     state: Literal["stable", "unrevoked_partitions", "unreleased_partitions"]
-    """State after the heartbeat.
+    """State of the member's reconciliation after the heartbeat.
 
     ``unrevoked_partitions``: this member must revoke partitions. ``unreleased_partitions``: this member waits until
     other members revoke partitions.
@@ -398,13 +398,13 @@ class GenerationSeen(JournalEntry, frozen=True, kw_only=True, tag="generation_se
     signs: tuple[SignsOfLife, ...] = ()
     """Activity of the previous generation's members, observed by ``kohort watch``."""
     settled_seen_ms: int | None = None
-    """Time in ms of the last sample that shows the previous generation without a rebalance."""
+    """Time in ms of the watcher's last sample of the group before the rebalance."""
     rebalancing_seen_ms: int | None = None
-    """Time in ms of the first sample that shows the rebalance after the previous generation."""
+    """Time in ms of the watcher's first sample of the group during the rebalance."""
     present: tuple[str, ...] | None = None
     """Ids of the members in the sample at ``rebalancing_seen_ms``; None if there is no such sample."""
     before: GenerationSeen | None = None
-    """Previous generation without ``signs``. It is a copy, because its own journal entry may be deleted."""
+    """Copy of the previous generation's entry, without ``signs``. The journal may have deleted the original entry."""
 
 
 class GroupLoaded(JournalEntry, frozen=True, kw_only=True, tag="group_loaded"):
@@ -460,7 +460,7 @@ def parse_entry(value: bytes) -> JournalEntry:
         tree = json.loads(value)
         tag = tree.get("kind") if isinstance(tree, dict) else None
         known = _BY_TAG.get(tag) if isinstance(tag, str) else None
-        # Conversion to one known type is thirty times faster than to the union of all types.
+        # msgspec converts JSON to one known type thirty times faster than to the union of all types.
         entry: JournalEntry = msgspec.convert(tree, AnyEntry if known is None else known)
     except RecursionError as error:
         raise ValueError("journal entry: its JSON is nested too deeply") from error

@@ -8,7 +8,7 @@ import msgspec
 
 LEAST_BYTES: Final = 200
 ITEM_BYTES: Final = 100
-"""Estimated memory in bytes of one value in a journal entry, without its text."""
+"""Estimated memory in bytes of one item of a collection in a journal entry, in addition to the item's text."""
 
 
 class ClientIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -21,7 +21,7 @@ class ClientIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
     classic: bool = False
     """True if the member uses the classic protocol in a consumer group."""
     principal: str = ""
-    """Authenticated principal (``User:alice``) of a client that acts on other members; empty for other clients."""
+    """Authenticated principal (``User:alice``) of a client that is not a member; empty for members."""
 
     @property
     def client(self) -> tuple[str, str]:
@@ -51,7 +51,7 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     """True if the entry claims that records are in the log. If their append fails, the entry is dropped."""
 
     QUIET: ClassVar[bool] = False
-    """True if the journal may delay the entry, and write it together with the next entry that is not quiet."""
+    """True if the journal may delay the entry, and write it later together with other entries."""
 
     at_ms: int
     group: str
@@ -85,7 +85,7 @@ class JoinRejected(JournalEntry, frozen=True, kw_only=True, tag="join_rejected")
 
 
 class MemberDisconnected(JournalEntry, frozen=True, kw_only=True, tag="member_disconnected"):
-    """The connection of a departed member closed, ``after_ms`` after its LeaveGroup."""
+    """The connection of a departed member closed, ``after_ms`` after the member left."""
 
     QUIET: ClassVar[bool] = True
 

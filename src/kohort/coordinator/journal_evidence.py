@@ -15,9 +15,10 @@ from kohort.coordinator.records import OffsetCommitted, Record
 
 MEMBERS: Final = 10_000
 SAME_MS: Final = 300_000
-"""Two clients with equal client id and host are distinguished if both push metrics within this time in ms.
+"""Maximum time in ms between the pushes of two clients that run at the same time with equal client id and host.
 
-Metrics without member id are then ignored.
+The metrics of such clients are ignored if they have no member id. After a longer time, the second client counts as a
+restart of the first client.
 """
 NAME_LETTERS_MAX: Final = 1_000
 """Maximum letters of a client's member id, client id and host together. Longer names are not recorded."""
@@ -93,16 +94,16 @@ class OffsetCounters:
                     self.committed += 1
 
     def expired_since(self, deleted: int) -> None:
-        """Count offsets as expired that were just counted as deleted.
+        """Subtract offsets that expired from ``self.deleted`` and add them to ``self.expired``.
 
-        ``deleted``: value of ``self.deleted`` before these offsets were counted.
+        ``deleted``: value of ``self.deleted`` before the expiry.
         """
         self.expired += self.deleted - deleted
         self.deleted = deleted
 
 
 class FencedCounters:
-    """Number of requests refused for a stale member id, generation or epoch. Repeated requests count again."""
+    """Number of requests refused for a stale member id, instance id, generation or epoch, including repetitions."""
 
     __slots__ = ("_names_bytes", "by_group", "by_kind")
 
@@ -171,7 +172,7 @@ class BrokerStalls:
 
 
 class DepartedMembers:
-    """Members that left their group. A member is dropped when the connection of its LeaveGroup closes."""
+    """Members that left their group, by the connection on which they left. A closed connection is dropped."""
 
     def __init__(self) -> None:
         self._left: dict[int, tuple[str, ClientIdentity, int]] = {}

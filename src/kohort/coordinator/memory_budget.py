@@ -38,12 +38,12 @@ MATCH_BYTES: Final = 8
 FREE_BYTES: Final = 16_384
 """Maximum bytes of metadata that an existing member may send after the memory limit is reached."""
 MEASUREMENTS: Final = 8
-"""The memory is measured again each time requests have added one eighth of the limit."""
+"""Number of measurements while requests add as many bytes as the memory limit."""
 MEASURE_EVERY_MS: Final = 1_000
 MEASURED_AT_ONCE: Final = 2_000
-"""Number of members whose memory is measured during one request; this takes a few milliseconds."""
+"""Number of members whose memory is measured during one request. The measurement takes a few milliseconds."""
 OFFSETS_PER_MEMBER: Final = 20
-"""Number of offsets that take as long to measure as one member."""
+"""Number of offsets whose memory is measured in the same time as the memory of one member."""
 EXISTING_FACTOR: Final = 2
 """Existing groups may grow up to the memory limit times this factor. New groups are refused at the limit itself."""
 NO_LIMIT: Final = -1
@@ -119,7 +119,7 @@ def added_by_join(request: GroupRequest, groups: Groups) -> Added:
     only_an_id = not message.member_id and not message.group_instance_id
     if only_an_id and request.api_version >= FIRST_WITH_REQUIRED_ID:
         member = PENDING_BYTES + names
-    else:  # the member id contains the client id or instance id, so count the names twice
+    else:  # the client id or instance id counts twice: it is also a part of the member id
         member = metadata_bytes + MEMBER_BYTES + 2 * names + bytes_of_long_names(message.group_id)
     return Added(member + _added_by_name(message.group_id, groups))
 
@@ -252,7 +252,7 @@ def _size_of_offsets(offsets: GroupOffsets) -> tuple[int, int]:
     for partitions in offsets.by_topic.values():
         count += len(partitions)
         for kept in partitions.values():
-            if not isinstance(kept, bytes):  # an offset stored as record bytes has no commit metadata
+            if not isinstance(kept, bytes):  # record bytes of an offset contain no commit metadata
                 size += _bytes_of_text(kept.metadata)
     for *_, value in offsets.pending or ():
         count += 1

@@ -41,7 +41,7 @@ _INT32 = struct.Struct(">i")
 _PLAIN = struct.Struct(">hqiBq3s16s")
 LONGEST_NAME: Final = 0x7FFF
 _TOPIC_ID_ALONE = b"\x01\x00\x10"
-"""First bytes of an offset record's tagged fields if the topic id is the only tagged field (tag 0, 16 bytes)."""
+"""Bytes before the topic id of an offset record without other tagged fields: field count 1, tag 0, size 16."""
 KeyValue = tuple[bytes, bytes | None]
 RECORD_TIMES: Final = (
     "commit_timestamp",
@@ -253,7 +253,7 @@ def build_record(record: Record) -> KeyValue:
 
 
 def _offset_key(group_id: str, topic: str, partition: int) -> bytes:
-    """Build the key of an offset record without the codec if both names are ASCII; else with the slower codec."""
+    """Build the key of an offset record. Only a key with non-ASCII names needs the slow codec."""
     if group_id.isascii() and topic.isascii() and len(group_id) <= LONGEST_NAME and len(topic) <= LONGEST_NAME:
         group_bytes, topic_bytes = group_id.encode("ascii"), topic.encode("ascii")
         group_head, topic_head = _INT16.pack(len(group_bytes)), _INT16.pack(len(topic_bytes))
@@ -310,7 +310,7 @@ def _offset(value: bytes) -> OffsetCommitValue:
 
 
 def _offset_place(key: bytes) -> tuple[str, str, int]:
-    """Parse the key of an offset record without the codec if both names are ASCII; else with the slower codec."""
+    """Parse the key of an offset record. Only a key with non-ASCII names needs the slow codec."""
     group_ends = 4 + _INT16.unpack_from(key, 2)[0]
     if 4 <= group_ends <= len(key) - 6:
         topic_ends = group_ends + 2 + _INT16.unpack_from(key, group_ends)[0]

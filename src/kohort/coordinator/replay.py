@@ -30,7 +30,7 @@ MESSAGE_MAX: Final = 200
 NO_PRODUCER: Final = -1
 SPECIAL: Final = (InTransaction, TransactionEnded)
 KEY_BYTES_BESIDE_NAMES: Final = 10
-"""Bytes in the key of an offset record besides its two names: record type, two string lengths, partition."""
+"""Bytes in the key of an offset record without group id and topic: record type, two string lengths, partition."""
 
 
 class Skipped:
@@ -118,6 +118,7 @@ def replay_log(groups: Groups, log: Iterable[LogItem], now_ms: int, skipped: Ski
 
     Most records are commits of few groups and topics. Only the first commit of a group to a topic is parsed; later ones
     are stored as bytes. If the wall clock was set forward by ``ahead_ms``, all records are parsed: their times change.
+    While a transaction has pending offsets, all records are parsed: a commit may replace pending offsets.
     """
     places: dict[bytes, dict[int, Kept]] = {}
     for key, value in log:
@@ -128,7 +129,7 @@ def replay_log(groups: Groups, log: Iterable[LogItem], now_ms: int, skipped: Ski
                 continue
         elif isinstance(value, SPECIAL):
             replay_one(groups, (key, value), now_ms, skipped, ahead_ms)
-            places.clear()  # only replay() handles a commit that replaces pending offsets
+            places.clear()  # drop cached offsets: the transaction may contain their tombstones
             continue
         record = _parsed(key, value, skipped)
         if record is None:
@@ -138,7 +139,7 @@ def replay_log(groups: Groups, log: Iterable[LogItem], now_ms: int, skipped: Ski
             if len(key) == len(record.group_id.encode()) + len(record.topic.encode()) + KEY_BYTES_BESIDE_NAMES:
                 places[key[:-4]] = groups.offsets[record.group_id].by_topic[record.topic]
         else:
-            places.clear()  # the record may have removed the cached offsets of a topic
+            places.clear()  # drop cached offsets: the record may be their tombstone
 
 
 def replay_offset(groups: Groups, record: OffsetCommitted, now_ms: int) -> None:

@@ -203,7 +203,7 @@ class Coordinator:
         return sum(lags) if lags else None
 
     def groups_in_partition_of(self, group_id: str) -> Groups | None:
-        """Return all groups in the same ``__consumer_offsets`` partition as this group; None if it is not loaded."""
+        """Return all groups in this group's ``__consumer_offsets`` partition; None if the partition is not loaded."""
         shard = self._shards.active_at(self.partition_of(group_id))
         return None if shard is None else shard.groups
 
@@ -340,7 +340,7 @@ class Coordinator:
         if outcome.round_changed and group is not None:
             dropped = drop_round(group, ctx, code)
             refusal.replies += dropped.replies
-            # drop_round() does not cancel the timers of members that this decision removed.
+            # Also cancel the timers of members that this decision removed: drop_round() does not cancel them.
             refusal.timers += [change for change in outcome.timers if isinstance(change, CancelTimer)]
             refusal.timers += dropped.timers
             refusal.journal += dropped.journal

@@ -63,7 +63,7 @@ class ServerAssignor(ABC):
     def steps(
         self, members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int], pace: Pace
     ) -> Steps[Targets]:
-        """Compute the target assignments in steps: for a group of 30,000 members this takes half a second."""
+        """Compute the target assignments in steps. A group of 30,000 members takes half a second."""
 
 
 class PreviousTargets:

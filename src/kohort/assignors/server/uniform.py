@@ -1,4 +1,4 @@
-"""uniform assignor (server-side): equal numbers of partitions first, then fewest moved partitions; racks are ignored.
+"""uniform assignor (server-side). It balances partition counts, then minimizes moved partitions; it ignores racks.
 
 The rules: protocol/assignors.md#server-side-assignors (Kafka's UniformAssignor). As in Kafka, there are two algorithms.
 This module selects one of them, and contains the one for members with equal subscriptions (Kafka: homogeneous).
@@ -83,7 +83,8 @@ class EqualTargets:
         for i, member_id in enumerate(ordered):
             may_have = self._base + (self._extras > 0)
             room = may_have - self._keep(member_id, may_have)
-            # Give this member no extra partition if enough members follow: they may already have one more.
+            # Leave the extra partitions to the following members if there are enough of these members.
+            # Some following members may already own an extra partition.
             if room and self._extras and len(ordered) - i > self._extras:
                 room -= 1
             elif self._extras:

@@ -171,7 +171,7 @@ class _LeastLoaded:
 
 
 class _MostLoaded:
-    """Iterator over the most loaded subscribers, from the last to the first.
+    """Iterator over the most loaded subscribers. Of equally loaded subscribers, the last one comes first.
 
     The caller takes one partition of the topic from each returned member. Members without a partition of the topic are
     skipped.

@@ -140,7 +140,7 @@ def _subscription(blob: bytes) -> Subscription | None:
 
 
 class RefusedOffsets(NamedTuple):
-    """First offsets in a refused OffsetCommit. ``more``: number of further offsets in the same request."""
+    """Journaled offsets of a refused OffsetCommit. ``more``: number of its offsets that are not journaled."""
 
     offsets: tuple[OffsetMove, ...] = ()
     more: int = 0
@@ -183,9 +183,9 @@ def note_refusal(
 ) -> None:
     """Count and journal a refused request.
 
-    The request is a JoinGroup, or it was refused for a stale member id, generation or epoch. Equal refusals (of the
-    same member and API, in the same generation, with the same error) get only one journal entry. A refused JoinGroup
-    has no member id: its client id stands for the member.
+    The request is a JoinGroup, or it was refused for a stale member id, generation, epoch or instance id. Equal
+    refusals (of the same member and API, in the same generation, with the same error) get only one journal entry. A
+    refused JoinGroup has no member id: its client id stands for the member.
     """
     message = request.message
     member_id = getattr(message, "member_id", "")

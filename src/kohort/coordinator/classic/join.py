@@ -43,7 +43,7 @@ PROTOCOLS_MAX = 10_000
 LATE_MS = 500
 """Delay in ms after which a JoinGroup in a rebalance is late. Its journal entry then has the member's session data."""
 METADATA_MAX_BYTES = 16 << 20
-"""Maximum bytes of a member's metadata, and of the leader's assignments, unless ``message.max.bytes`` is larger."""
+"""Maximum bytes of a member's metadata or of the leader's assignments. A larger ``message.max.bytes`` replaces it."""
 
 
 class NamedMetadata(Protocol):
@@ -64,7 +64,7 @@ def protocols_of(offered: Iterable[NamedMetadata]) -> Protocols:
     """
     by_name: dict[str, bytes] = {}
     for protocol in offered:
-        by_name.setdefault(protocol.name, bytes(protocol.metadata))  # the codec parses large metadata as a bytearray
+        by_name.setdefault(protocol.name, bytes(protocol.metadata))  # the codec may return a bytearray
     return tuple(by_name.items())
 
 

@@ -1,4 +1,4 @@
-"""LeaveGroup (13) v0-5. Up to v2 one member leaves; from v3 on several may, with member ids or instance ids (KIP-345).
+"""LeaveGroup (13) v0-5. From v3 on, one request may remove several members by member id or instance id (KIP-345).
 
 The rules: protocol/groups.md#leavegroup. The reason text in v5 is KIP-800.
 

@@ -39,7 +39,7 @@ class Presence:
 
     def note_request(self, connection: int, now_ms: int) -> None:
         gap_ms = now_ms - self.last_seen_ms
-        if gap_ms > self.longest_gap_ms:  # cheaper than calling max() for each Heartbeat
+        if gap_ms > self.longest_gap_ms:  # each Heartbeat compares: max() is slower
             self.longest_gap_ms = gap_ms
         self.last_seen_ms = now_ms
         self.connection = connection

@@ -222,7 +222,7 @@ def members_for_leader(rebalance: Round) -> list[JoinGroupResponseMember]:
 
 
 class RemovalRequest(NamedTuple):
-    """Request that removes a member, for the journal. ``by``: client that sent the request; None: the member itself."""
+    """Journaled fields of a request that removes a member. ``by``: client that sent it; None: the member itself."""
 
     reason: str | None = None
     api_version: int | None = None

@@ -29,13 +29,13 @@ from kohort.wire.messages.group_records import GroupMetadataValue
 FIRST_JOIN_WITHOUT_PROTOCOL: Final = 7
 """First JoinGroup version whose error response may omit the protocol name (KIP-559)."""
 NAMES_PARSED_MAX: Final = 20_000
-"""Maximum number of topic names to parse in the subscriptions of one generation. This takes some 25 ms."""
+"""Maximum number of topic names to parse in the subscriptions of one generation. Parsing them takes some 25 ms."""
 SUBSCRIPTIONS_COMPARED: Final = 8
 """Maximum number of parsed subscriptions to keep. A subscription to exactly the same topics is not parsed again."""
 
 
 def refuse_join(request: GroupRequest, code: ErrorCode, member_id: str | None = None) -> Reply:
-    """Refuse a JoinGroup with ``code``. ``member_id``: member id in the response; None: the one in the request."""
+    """Refuse a JoinGroup with ``code``. ``member_id``: member id in the response; None: member id in the request."""
     message = request.message_as(JoinGroupRequest)
     name = None if request.api_version >= FIRST_JOIN_WITHOUT_PROTOCOL else ""
     known_id = message.member_id if member_id is None else member_id

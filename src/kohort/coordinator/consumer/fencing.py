@@ -1,4 +1,4 @@
-"""Consumer groups: removal of members that leave or expire, temporary leave of static members, and tombstones.
+"""Removal of consumer group members that leave or expire. Static members may also leave temporarily.
 
 The rules: protocol/consumer-groups.md#members-and-epochs, protocol/consumer-groups.md#timers.
 """

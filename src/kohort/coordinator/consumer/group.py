@@ -66,10 +66,10 @@ class PendingTarget:
 
 @dataclass(slots=True)
 class VolatileState:
-    """Volatile state of a consumer group: not persisted, and empty at first in a new coordinator."""
+    """Volatile state of a consumer group. It is never persisted, so it is empty after the load of the group."""
 
     checked_topics_version: int = -1
-    """``TopicsView.version`` at the last check that found the group's topic hash unchanged."""
+    """``TopicsView.version`` for which the group's topic hash is known to be unchanged."""
     topics: TopicsOfGroup | None = None
     """Existing topics to which the group subscribes; None from the load of the group until its next heartbeat."""
     subscriptions: dict[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Group epoch of a consumer group: its causes, the hash of the subscribed topics, the options of the group.
+"""Group epoch of a consumer group. This module decides whether the epoch rises, and names the cause.
 
 The rules: protocol/consumer-groups.md#group-epoch, protocol/consumer-groups.md#options-of-groups.
 """
@@ -59,7 +59,7 @@ def note_epoch(group: ModernGroup, epoch: int, cause: EpochCause, members: int, 
 
 
 def current_topics(group: ModernGroup, ctx: Context) -> tuple[TopicsOfGroup, dict[str, ExistingTopic] | None]:
-    """Look up the group's existing topics. Return them, and the previous ones if they changed (else None)."""
+    """Refresh the group's existing topics. Return them, and the previous topics if the refresh replaced them."""
     topics = group.volatile.topics
     if topics is None:
         topics = group.volatile.topics = TopicsOfGroup()

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat (68) v0-1: the whole decision, from the member's metadata to its next assignment.
+"""ConsumerGroupHeartbeat (68) v0-1: decides on the member's metadata, the group epoch and the next assignment.
 
 The rules: protocol/consumer-groups.md#heartbeats, protocol/consumer-groups.md#group-epoch. A decision only computes
 values; the replay of its records changes the group. ``evidence.py`` builds the journal entries.

@@ -67,7 +67,7 @@ class Beat(NamedTuple):
     """Partitions that the member reports as owned; None if the request does not report them."""
     member: ClientIdentity
     software: str | None
-    """Name and version of the client software, for the journal; None if the request does not change the member."""
+    """Name and version of the client software; None if the member neither joins nor changes its metadata."""
 
 
 def beat_of(arrival: Arrival, metadata: ConsumerMetadata, owned: OwnedPartitions | None, request: GroupRequest) -> Beat:

@@ -1,4 +1,4 @@
-"""Timers of a consumer group. Actions after the load of a group, and when another broker becomes its coordinator.
+"""Timers of a consumer group. The load of the group sets them; a change of its coordinator cancels them.
 
 The rules: protocol/consumer-groups.md#timers.
 """

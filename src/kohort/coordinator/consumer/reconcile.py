@@ -195,7 +195,7 @@ def _revoke_unsubscribed(
 ) -> CurrentAssignment:
     unsubscribed = {topic: of for topic, of in current.assigned.items() if topic not in reconciliation.topics}
     if not unsubscribed:
-        # As in Kafka, a member that subscribes to nothing gets its member epoch as previous epoch.
+        # As in Kafka, the previous epoch becomes equal to the member epoch if the member subscribes to nothing.
         updates = reconciliation.subscribes_to_nothing and not current.pending
         return _keep_if_equal(current, current._replace(previous_epoch=current.epoch)) if updates else current
     assigned = {topic: of for topic, of in current.assigned.items() if topic in reconciliation.topics}

@@ -16,9 +16,9 @@ from kohort.pattern import Pattern
 
 _MANY = 1_000
 NAMES_A_STEP: Final = 2_000
-"""Number of topic names that one search step compares with a pattern; this takes a few milliseconds."""
+"""Number of topic names that one search step compares with a pattern. A step takes a few milliseconds."""
 NAMES_A_PATTERN: Final = 100
-"""Parsing a pattern takes as long as comparing it with this number of topic names."""
+"""Cost of parsing a pattern, as the number of topic names that are compared in the same time."""
 MACHINE_STEPS_A_NAME: Final = 500
 """Number of automaton steps to compare a topic name of usual length with a pattern."""
 
@@ -38,7 +38,7 @@ class NamesOfGroup(Protocol):
 
 
 class TopicsOfGroup:
-    """Existing topics that a group subscribes to, at one ``TopicsView.version``."""
+    """Existing topics that a group subscribes to. ``version``: ``TopicsView.version`` at the last refresh."""
 
     def __init__(self) -> None:
         self.found: dict[str, ExistingTopic] = {}
@@ -51,7 +51,7 @@ class TopicsOfGroup:
         return len(self.found) + sum(self._looked_up.get(name) is not None for name in self.changed)
 
     def refresh(self, group: NamesOfGroup, topics: TopicsView) -> dict[str, ExistingTopic] | None:
-        """Update ``found``. Return its previous value if the group's existing topics changed, else None."""
+        """Update ``found``. Return its previous value if ``TopicsView.version`` changed, else None."""
         for name in self.changed:
             found = self._looked_up[name] if name in self._looked_up else find_topic(name, topics)
             if found is not None and group.subscribes_to(name):

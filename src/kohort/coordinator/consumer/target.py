@@ -1,4 +1,4 @@
-"""Target assignment of a consumer group: when it is due, its computation in one or several steps, its records.
+"""Target assignment of a consumer group. A large group's target assignment is computed and persisted in steps.
 
 The rules: protocol/consumer-groups.md#target-assignment (KIP-1263 for the interval).
 """
@@ -38,7 +38,7 @@ TOPIC_US: Final = 2
 COMPARED_US: Final = 1
 MOVE_US: Final = 2
 RECORD_US: Final = 15
-"""Estimated cost in microseconds of one target assignment record. The ``_US`` constants above: other costs."""
+"""Estimated cost in microseconds of one target assignment record. The other ``_US`` constants are costs, too."""
 
 
 class ResolvedSubscription(NamedTuple):
@@ -71,7 +71,7 @@ class Subscriptions:
         self._matched: dict[tuple[str, ...], dict[str, bytes]] = {}
 
     def of(self, member_id: str, metadata: ConsumerMetadata) -> tuple[ResolvedSubscription, bool]:
-        """Return the subscription of a member, and True if no earlier member had an equal subscription."""
+        """Return a member's subscription, and True if no equal subscription was returned before."""
         regex = metadata.subscribed_topic_regex or ""
         resolved = self._group.regexes.get(regex) if regex else None
         known = self._before.get(member_id)

@@ -41,7 +41,7 @@ class _GroupAfter(NamedTuple):
 
 
 def downgraded(groups: Groups, group_id: str, out: Outcome, ctx: Context) -> Outcome:
-    """Return a decision that makes the group classic if ``out`` leaves only classic members; else return ``out``."""
+    """Return a decision that converts the group if ``out`` removes its last consumer-protocol member; else ``out``."""
     group = groups.consumer.get(group_id)
     if group is None or not _may_be_due(group, out.records, ctx):
         return out

@@ -117,7 +117,7 @@ def _stale(member: ConsumerMember, epoch: int) -> ApiError:
 
 
 def refused_offsets(message: Message, offsets: GroupOffsets | None, topics: TopicsView) -> RefusedOffsets:
-    """Return the first offsets in a refused OffsetCommit, each with the committed offset of its partition.
+    """Return at most ``JOURNALED_OFFSETS_MAX`` offsets of a refused OffsetCommit, each with the committed offset.
 
     For other requests the result is empty.
     """
@@ -172,7 +172,7 @@ def _committed(offsets: GroupOffsets | None, topic: str, partition: int) -> int 
 
 
 def existing_places(named: Iterable[tuple[str | None, int]], topics: TopicsView) -> Iterator[tuple[bytes, int]]:
-    """Yield topic id and partition number of each existing partition in ``named``."""
+    """Yield topic id and number of each existing partition. ``named``: topic names and partition numbers."""
     for name, partition in named:
         topic_id, count = (None, None) if name is None else (topics.topic_id(name), topics.partition_count(name))
         if topic_id is not None and count is not None and 0 <= partition < count:

@@ -1,4 +1,4 @@
-"""OffsetDelete (47) v0, KIP-496; deletion of offsets after the deletion of their topic; expiry of offsets.
+"""OffsetDelete (47) v0 (KIP-496). This module also deletes expired offsets and the offsets of deleted topics.
 
 The rules: protocol/offsets.md#deletion, protocol/offsets.md#expiry.
 """

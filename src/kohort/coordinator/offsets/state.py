@@ -9,7 +9,7 @@ from kohort.coordinator.records import read_plain_offset
 from kohort.wire.messages.group_records import OffsetCommitValue
 
 Kept = OffsetCommitValue | bytes
-"""Committed offset: a parsed value, or record bytes, which take a third of the memory (``is_plain_offset``)."""
+"""Committed offset, parsed or as record bytes (``is_plain_offset``). The bytes take a third of the memory."""
 
 
 class Pending(NamedTuple):
