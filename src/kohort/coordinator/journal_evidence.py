@@ -94,7 +94,7 @@ class OffsetCounters:
                     self.committed += 1
 
     def expired_since(self, deleted: int) -> None:
-        """Subtract offsets that expired from ``self.deleted`` and add them to ``self.expired``.
+        """Subtract expired offsets from ``self.deleted`` and add them to ``self.expired``.
 
         ``deleted``: value of ``self.deleted`` before the expiry.
         """
@@ -172,7 +172,7 @@ class BrokerStalls:
 
 
 class DepartedMembers:
-    """Members that left their group, by the connection on which they left. A closed connection is dropped."""
+    """Departed members with the connection on which they left. Members with a closed connection are dropped."""
 
     def __init__(self) -> None:
         self._left: dict[int, tuple[str, ClientIdentity, int]] = {}
