@@ -3,12 +3,10 @@
 import os
 import subprocess
 import venv
-from pathlib import Path
 
 import pytest
 
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).parents[2]
 PROGRAM = """
 from kohort import Broker, Consumer, Producer
 
@@ -27,12 +25,10 @@ with Broker() as broker, Producer(bootstrap_servers=broker.bootstrap) as produce
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory):
+def installed(wheel, tmp_path_factory):
     """Create an environment with the wheel and its dependencies alone."""
     folder = tmp_path_factory.mktemp("new-user")
     venv.create(folder / "venv", with_pip=True)
-    subprocess.run(["make", "wheel"], cwd=ROOT, check=True, capture_output=True, timeout=300)
-    wheel = max((ROOT / "dist").glob("kohort-*.whl"), key=lambda path: path.stat().st_mtime)
     pip = [folder / "venv/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, wheel], check=True, timeout=300)
     return folder
