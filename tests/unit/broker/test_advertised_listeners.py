@@ -27,32 +27,32 @@ def test_node_without_address_on_the_listener_is_omitted():
         metadata = peer.ask(MetadataRequest(topics=[]), 12)
         described = peer.ask(DescribeClusterRequest(), 2)
         (controller,) = peer.ask(DescribeQuorumRequest(topics=quorum), 2).nodes
-        for told in (metadata.brokers, described.brokers, controller.listeners):
-            assert [(node.host, node.port) for node in told] == expected
+        for nodes in (metadata.brokers, described.brokers, controller.listeners):
+            assert [(node.host, node.port) for node in nodes] == expected
 
 
 def test_partitions_of_an_omitted_node_have_no_leader():
     stage = BrokerStage(**LISTENERS)
     stage.connect(listener="OUTER").create("t")
-    asked = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="t")])
 
-    def seen(version: int):
-        partition = inside(stage).ask(asked, version).topics[0].partitions[0]
+    def partition_at(version: int):
+        partition = inside(stage).ask(request, version).topics[0].partitions[0]
         return partition.error_code, partition.leader_id, partition.offline_replicas
 
-    assert seen(12) == (ErrorCode.LISTENER_NOT_FOUND, -1, [1])
-    assert seen(6)[:2] == (ErrorCode.LISTENER_NOT_FOUND, -1)
-    assert seen(5)[:2] == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+    assert partition_at(12) == (ErrorCode.LISTENER_NOT_FOUND, -1, [1])
+    assert partition_at(6)[:2] == (ErrorCode.LISTENER_NOT_FOUND, -1)
+    assert partition_at(5)[:2] == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
     page = inside(stage).ask(DescribeTopicPartitionsRequest(topics=[DescribedTopicName(name="t")]), 0)
     assert page.topics[0].partitions[0].leader_id == -1
-    (partition,) = stage.connect(listener="OUTER").ask(asked, 12).topics[0].partitions
+    (partition,) = stage.connect(listener="OUTER").ask(request, 12).topics[0].partitions
     assert (partition.error_code, partition.leader_id, partition.offline_replicas) == (0, 1, [])
 
 
 def test_groups_of_an_omitted_node_have_no_coordinator():
     stage = BrokerStage(**LISTENERS)
 
-    (told,) = inside(stage).ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4).coordinators
+    (coordinator,) = inside(stage).ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4).coordinators
 
-    assert (told.error_code, told.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
-    assert told.error_message == "node 1, which coordinates 'g', has no address on listener INNER"
+    assert (coordinator.error_code, coordinator.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+    assert coordinator.error_message == "node 1, which coordinates 'g', has no address on listener INNER"

@@ -44,13 +44,13 @@ def member(pair):
 
 
 def push(wire, *metrics, **says):
-    given = wire.ask(GetTelemetrySubscriptionsRequest(), 0)
-    asked = PushTelemetryRequest(
-        client_instance_id=given.client_instance_id,
-        subscription_id=given.subscription_id,
+    subscription = wire.ask(GetTelemetrySubscriptionsRequest(), 0)
+    request = PushTelemetryRequest(
+        client_instance_id=subscription.client_instance_id,
+        subscription_id=subscription.subscription_id,
         metrics=metrics_data(*metrics, **says),
     )
-    assert wire.ask(asked, 0).error_code == 0
+    assert wire.ask(request, 0).error_code == 0
 
 
 def leave(stage, member, reason=STOPPED):

@@ -21,16 +21,16 @@ class Member:
         self.epoch = 0
         self.owned = []
 
-    def beat(self, **said):
+    def beat(self, **fields):
         if not self.epoch:
-            said = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": ["a"], "topic_partitions": []} | said
-        elif "epoch" not in said:
+            fields = {"rebalance_timeout_ms": 60_000, "subscribed_topic_names": ["a"], "topic_partitions": []} | fields
+        elif "epoch" not in fields:
             topic = ConsumerGroupHeartbeatRequestTopicPartitions(
                 topic_id=self.wire.topic_id("a"), partitions=self.owned
             )
-            said["topic_partitions"] = [topic]
-        epoch = said.pop("epoch", self.epoch)
-        message = ConsumerGroupHeartbeatRequest(group_id="g", member_id=self.name, member_epoch=epoch, **said)
+            fields["topic_partitions"] = [topic]
+        epoch = fields.pop("epoch", self.epoch)
+        message = ConsumerGroupHeartbeatRequest(group_id="g", member_id=self.name, member_epoch=epoch, **fields)
         answer = self.wire.ask(message, 1)
         if not answer.error_code:
             self.epoch = answer.member_epoch

@@ -81,9 +81,9 @@ def test_failed_topic_creation_is_logged(stage):
 
 
 def ask_both(peer, offset, **options):
-    asked = fetch_request("a", offset, **options)
-    asked.topics[0].partitions = [fetch_request("a", offset, partition=p).topics[0].partitions[0] for p in (0, 1)]
-    peer.send(asked, 12)
+    request = fetch_request("a", offset, **options)
+    request.topics[0].partitions = [fetch_request("a", offset, partition=p).topics[0].partitions[0] for p in (0, 1)]
+    peer.send(request, 12)
     return {p.partition_index: p for t in peer.take().responses for p in t.partitions}
 
 

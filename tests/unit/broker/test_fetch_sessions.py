@@ -10,25 +10,27 @@ V = 12
 
 
 def ask(peer, session_id=0, epoch=0, partitions=(), forget=(), topic="a", **options):
-    asked = [FetchPartition(partition=p, fetch_offset=o, partition_max_bytes=1 << 20) for p, o in partitions]
+    request_partitions = [
+        FetchPartition(partition=p, fetch_offset=o, partition_max_bytes=1 << 20) for p, o in partitions
+    ]
     request = FetchRequest(
         session_id=session_id,
         session_epoch=epoch,
-        topics=[FetchTopic(topic=topic, partitions=asked)] if asked else [],
+        topics=[FetchTopic(topic=topic, partitions=request_partitions)] if request_partitions else [],
         forgotten_topics_data=[ForgottenTopic(topic=topic, partitions=list(forget))] if forget else [],
         **options,
     )
     return peer.ask(request, V)
 
 
-def told(answer) -> list[int]:
+def returned_partitions(answer) -> list[int]:
     return [p.partition_index for t in answer.responses for p in t.partitions]
 
 
 def opened(peer, partitions=3) -> int:
     peer.create("a", partitions)
     answer = ask(peer, partitions=[(p, 0) for p in range(partitions)])
-    assert told(answer) == list(range(partitions))
+    assert returned_partitions(answer) == list(range(partitions))
     return answer.session_id
 
 
@@ -52,10 +54,10 @@ def test_incremental_response_has_only_changed_partitions(peer):
     second = ask(peer, session, 2, partitions=[(1, 1)])
     third = ask(peer, session, 3)
 
-    assert (first.session_id, told(first)) == (session, [1])
+    assert (first.session_id, returned_partitions(first)) == (session, [1])
     assert values_of(first.responses[0].partitions[0].records) == [b"1"]
-    assert told(second) == []
-    assert told(third) == []
+    assert returned_partitions(second) == []
+    assert returned_partitions(third) == []
 
 
 def test_forgotten_partition_is_removed_from_the_session_and_a_new_one_added(peer):
@@ -76,7 +78,7 @@ def test_fetch_session_without_partitions_is_closed(peer, stage):
 
     answer = ask(peer, session, 1, forget=[0, 1, 2])
 
-    assert (answer.session_id, answer.error_code, told(answer)) == (0, 0, [])
+    assert (answer.session_id, answer.error_code, returned_partitions(answer)) == (0, 0, [])
     assert len(stage.broker.state.sessions) == 0
 
 
@@ -102,7 +104,7 @@ def test_incremental_response_repeats_an_error_and_reports_when_it_is_gone(peer)
     mended = ask(peer, session, 3, partitions=[(0, 0)])
 
     assert again.responses[0].partitions[0].error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-    assert told(mended) == [0]
+    assert returned_partitions(mended) == [0]
     assert mended.responses[0].partitions[0].error_code == 0
 
 
@@ -169,7 +171,7 @@ def test_woken_session_fetch_has_only_changed_partitions(peer, stage):
 
     stage.connect().produce("a", b"1", partition=2)
 
-    assert told(peer.take()) == [2]
+    assert returned_partitions(peer.take()) == [2]
 
 
 def test_session_epoch_wraps_to_1(peer, stage):
@@ -191,7 +193,7 @@ def test_client_above_the_limit_of_partitions_gets_no_session():
 
     assert first.session_id > 0
     assert second.session_id == 0
-    assert len(told(second)) == 2
+    assert len(returned_partitions(second)) == 2
 
 
 def test_session_that_grows_above_the_limit_of_partitions_is_closed():

@@ -79,9 +79,9 @@ def test_first_fetch_of_a_partition_that_moved_twice_is_awaited_from_its_latest_
 
 
 def test_first_fetch_of_a_consumer_group_member_is_awaited(first):
-    given = (GivenPartition("t", 2, 5), GivenPartition("gone", 7))
+    partitions = (GivenPartition("t", 2, 5), GivenPartition("gone", 7))
     entry = MemberReconciled(
-        at_ms=1, group="m", member=B, epoch=4, from_epoch=3, target_epoch=4, state="stable", given=given
+        at_ms=1, group="m", member=B, epoch=4, from_epoch=3, target_epoch=4, state="stable", given=partitions
     )
     first.follow([entry], nothing_committed)
 
@@ -98,9 +98,9 @@ def test_number_of_partitions_that_await_their_first_fetch_is_limited(first):
     for i in range(GROUPS_MOST * 2):
         first.follow(generation(group=f"g{i}")[:2], nothing_committed)
 
-    told = first.fetched("a", "/h", [("t", p, 0) for p in range(3 * AWAITED_MOST)], 9)
+    entries = first.fetched("a", "/h", [("t", p, 0) for p in range(3 * AWAITED_MOST)], 9)
 
-    assert sum(len(entry.partitions) for entry in told) == AWAITED_MOST
+    assert sum(len(entry.partitions) for entry in entries) == AWAITED_MOST
 
 
 def test_number_of_stored_joining_members_is_limited_over_all_groups(first):
@@ -110,19 +110,19 @@ def test_number_of_stored_joining_members_is_limited_over_all_groups(first):
     for i in range(3):
         first.follow(generation((i, None, "m-1"), group=f"g{i}", members=crowd)[2:], nothing_committed)
 
-    told = first.fetched("a", "/h", [("t", p, 0) for p in range(3)], 9)
+    entries = first.fetched("a", "/h", [("t", p, 0) for p in range(3)], 9)
 
-    assert [entry.group for entry in told] == ["g1", "g2"], "the members of group g0 were dropped"
+    assert [entry.group for entry in entries] == ["g1", "g2"], "the members of group g0 were dropped"
 
 
 def test_first_fetch_of_a_member_with_a_very_long_id_is_not_awaited(first):
     long = ClientIdentity("m-" + "x" * 30_000, "a", "/h")
     first.follow(generation((0, None, long.member_id), members=(long,)), nothing_committed)
-    given = MemberReconciled(
+    entry = MemberReconciled(
         at_ms=1, group="m", member=long, epoch=4, from_epoch=3, target_epoch=4, state="stable",
         given=(GivenPartition("t", 1, 5),),
     )  # fmt: skip
-    first.follow([given], nothing_committed)
+    first.follow([entry], nothing_committed)
 
     assert not first
 

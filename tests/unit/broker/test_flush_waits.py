@@ -75,7 +75,7 @@ def send(peer, value, *, partition=0, producer=None):
     peer.send(produce_request("orders", build_batch([record], **ids), partition=partition), 9)
 
 
-def told(peer):
+def produce_result(peer):
     answer = peer.take()
     if answer is None:
         return None
@@ -88,11 +88,11 @@ def test_produce_response_waits_for_its_flush(stage, disk):
 
     send(ann, b"a")
     stage.advance(50)
-    assert told(ann) is None
+    assert produce_result(ann) is None
 
     disk.end_flushes()
     stage.advance(1)
-    assert told(ann) == (0, 0)
+    assert produce_result(ann) == (0, 0)
     assert stage.broker.state.flushes.wake_at_ms is None
 
 
@@ -103,11 +103,11 @@ def test_appends_during_a_flush_share_the_next_flush(stage, disk):
         send(peer, b"%d" % n)
     disk.end_flushes()
     stage.advance(1)
-    assert [told(peer) for peer in peers] == [(0, 0), None, None, None, None]
+    assert [produce_result(peer) for peer in peers] == [(0, 0), None, None, None, None]
 
     disk.end_flushes()
     stage.advance(1)
-    assert [told(peer) for peer in peers[1:]] == [(1, 0), (2, 0), (3, 0), (4, 0)]
+    assert [produce_result(peer) for peer in peers[1:]] == [(1, 0), (2, 0), (3, 0), (4, 0)]
     assert disk.flushes == 2
 
 
@@ -117,10 +117,10 @@ def test_responses_of_one_connection_keep_their_order_during_flushes(stage, disk
     for n in range(3):
         send(ann, b"%d" % n)
     for expected in range(3):
-        assert told(ann) is None
+        assert produce_result(ann) is None
         disk.end_flushes()
         stage.advance(1)
-        assert told(ann) == (expected, 0)
+        assert produce_result(ann) == (expected, 0)
 
 
 def test_flush_waits_are_independent_between_partitions(stage, disk):
@@ -133,7 +133,7 @@ def test_flush_waits_are_independent_between_partitions(stage, disk):
     disk.end_flushes()
     stage.advance(1)
 
-    assert (told(ann), told(ben)) == (None, (0, 0))
+    assert (produce_result(ann), produce_result(ben)) == (None, (0, 0))
 
 
 def test_each_produce_request_that_waits_for_a_failed_flush_gets_an_error(stage, disk):
@@ -142,7 +142,7 @@ def test_each_produce_request_that_waits_for_a_failed_flush_gets_an_error(stage,
     send(ann, b"a", producer=7)
     disk.end_flushes(well=False)
     stage.advance(1)
-    assert told(ann) == (-1, KAFKA_STORAGE_ERROR)
+    assert produce_result(ann) == (-1, KAFKA_STORAGE_ERROR)
 
     send(ann, b"a", producer=7)
     send(ben, b"b")
@@ -150,7 +150,7 @@ def test_each_produce_request_that_waits_for_a_failed_flush_gets_an_error(stage,
     stage.advance(1)
     disk.end_flushes()
     stage.advance(1)
-    assert (told(ann), told(ben)) == ((0, 0), (1, 0))
+    assert (produce_result(ann), produce_result(ben)) == ((0, 0), (1, 0))
 
 
 def test_produce_with_acks_0_does_not_wait_for_a_flush(stage, disk):
@@ -199,9 +199,16 @@ def test_split_offset_commit_waits_for_its_last_flush(well):
     peer.create("wide", 30)
     stage.broker.state.offsets_topic.ensure(stage.now_ms)
     stage.broker.state.topics.alter_config("__consumer_offsets", {"flush.messages": "1", "cleanup.policy": "compact"})
-    asked = [OffsetCommitRequestPartition(partition_index=i % 30, committed_offset=i) for i in range(1_000)]
+    request_partitions = [
+        OffsetCommitRequestPartition(partition_index=i % 30, committed_offset=i) for i in range(1_000)
+    ]
 
-    peer.send(OffsetCommitRequest(group_id="g", topics=[OffsetCommitRequestTopic(name="wide", partitions=asked)]), 8)
+    peer.send(
+        OffsetCommitRequest(
+            group_id="g", topics=[OffsetCommitRequestTopic(name="wide", partitions=request_partitions)]
+        ),
+        8,
+    )
     while stage.broker.long_work:
         stage.give(Tick())
     assert peer.take() is None

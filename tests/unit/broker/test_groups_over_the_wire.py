@@ -255,10 +255,10 @@ def test_failed_journal_write_does_not_delay_a_group(stage, monkeypatch):
 def test_response_that_cannot_be_encoded_closes_only_its_connection(stage):
     ann, ben = two_members(stage)
     peer = stage.connect()
-    asked = ann.join_request()
-    asked.member_id = ""
+    request = ann.join_request()
+    request.member_id = ""
 
-    peer.send(asked, 5, client_id="c" * 32_767)  # the member id would exceed the longest string
+    peer.send(request, 5, client_id="c" * 32_767)  # the member id would exceed the longest string
 
     assert "the response cannot be encoded" in peer.closed
     assert (ann.heartbeat(), ben.heartbeat()) == (0, 0)

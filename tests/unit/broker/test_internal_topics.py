@@ -48,8 +48,8 @@ class TestWritesOfClients:
     def test_produce_to_an_internal_topic_is_rejected(self, stage, ann, topic, client_id):
         before = ends(stage)
 
-        asked = produce_request(topic, garbage())
-        answer = ann.wire.ask(asked, 9, client_id=client_id).responses[0].partition_responses[0]
+        request = produce_request(topic, garbage())
+        answer = ann.wire.ask(request, 9, client_id=client_id).responses[0].partition_responses[0]
 
         assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
         assert ends(stage) == before
@@ -58,11 +58,11 @@ class TestWritesOfClients:
     def test_transactional_produce_to_an_internal_topic_is_rejected(self, stage, ann, new):
         producer = Transactional(stage.connect(), "evil", new=new)
         producer.init()
-        asked = produce_request(TRANSACTIONS, producer.batch(TRANSACTIONS, (b"x",), key=b"k"))
-        asked.transactional_id = "evil"
+        request = produce_request(TRANSACTIONS, producer.batch(TRANSACTIONS, (b"x",), key=b"k"))
+        request.transactional_id = "evil"
         before = ends(stage)
 
-        answer = producer.peer.ask(asked, 12 if new else 9, client_id="__admin_client")
+        answer = producer.peer.ask(request, 12 if new else 9, client_id="__admin_client")
 
         assert answer.responses[0].partition_responses[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
         assert ends(stage) == before
@@ -95,7 +95,7 @@ class TestWritesOfClients:
         producer.init()
         producer.commit_offsets(GROUP, "a", 3)
         place = stage.broker.state.coordinator.partition_of(GROUP)
-        asked = AddPartitionsToTxnTransaction(
+        transaction = AddPartitionsToTxnTransaction(
             transactional_id="mover",
             producer_id=producer.producer_id,
             producer_epoch=producer.epoch,
@@ -103,7 +103,7 @@ class TestWritesOfClients:
             topics=[AddPartitionsToTxnTopic(name=OFFSETS, partitions=[place])],
         )
 
-        answer = producer.peer.ask(AddPartitionsToTxnRequest(transactions=[asked]), 5).results_by_transaction
+        answer = producer.peer.ask(AddPartitionsToTxnRequest(transactions=[transaction]), 5).results_by_transaction
 
         assert codes_of(answer[0].topic_results) == {OFFSETS: {0}}
 
@@ -142,12 +142,12 @@ def test_administrator_ends_a_hanging_transaction_in_the_offsets_topic(stage, an
     assert producer.commit_offsets(GROUP, "a", 9) == 0
     assert committed_offset(ann.wire, GROUP, "a", stable=True)[0] == ErrorCode.UNSTABLE_OFFSET_COMMIT
     place = stage.broker.state.coordinator.partition_of(GROUP)
-    asked = markers(OFFSETS, producer.producer_id, producer.epoch, partition=place)
+    request = markers(OFFSETS, producer.producer_id, producer.epoch, partition=place)
 
-    assert code_of(ann.wire.ask(asked, 1)) == 0
+    assert code_of(ann.wire.ask(request, 1)) == 0
 
     assert committed_offset(ann.wire, GROUP, "a", stable=True) == (0, 7)
-    assert code_of(ann.wire.ask(asked, 1)) == ErrorCode.TOPIC_AUTHORIZATION_FAILED, (
+    assert code_of(ann.wire.ask(request, 1)) == ErrorCode.TOPIC_AUTHORIZATION_FAILED, (
         "the partition has no open transaction"
     )
 
@@ -162,14 +162,19 @@ def test_hanging_transaction_in_the_offsets_topic_can_be_ended_after_a_restart(s
     admin = stage.connect()
     assert committed_offset(admin, GROUP, "a", stable=True)[0] == ErrorCode.UNSTABLE_OFFSET_COMMIT
     described = DescribeProducersRequest(topics=[DescribeProducersTopic(name=OFFSETS, partition_indexes=[place])])
-    (known,) = admin.ask(described, 0).topics[0].partitions[0].active_producers
-    assert (known.producer_id, known.current_txn_start_offset >= 0) == (producer.producer_id, True)
+    (active_producer,) = admin.ask(described, 0).topics[0].partitions[0].active_producers
+    assert (active_producer.producer_id, active_producer.current_txn_start_offset >= 0) == (producer.producer_id, True)
 
-    assert code_of(admin.ask(markers(OFFSETS, known.producer_id, known.producer_epoch, partition=place), 1)) == 0
+    assert (
+        code_of(
+            admin.ask(markers(OFFSETS, active_producer.producer_id, active_producer.producer_epoch, partition=place), 1)
+        )
+        == 0
+    )
 
     assert committed_offset(admin, GROUP, "a", stable=True) == (0, 7)
-    (known,) = admin.ask(described, 0).topics[0].partitions[0].active_producers
-    assert (known.current_txn_start_offset, known.coordinator_epoch) == (-1, 0)
+    (active_producer,) = admin.ask(described, 0).topics[0].partitions[0].active_producers
+    assert (active_producer.current_txn_start_offset, active_producer.coordinator_epoch) == (-1, 0)
     stage.restart()
     assert committed_offset(stage.connect(), GROUP, "a", stable=True) == (0, 7), "the marker is in the log"
 
@@ -205,8 +210,8 @@ class TestInvalidRecords:
 
         stage.restart()
 
-        (told,) = warnings_of(stage)
-        assert told.startswith(f"{log.tp}: skipped 1 unreadable records: ")
+        (warning,) = warnings_of(stage)
+        assert warning.startswith(f"{log.tp}: skipped 1 unreadable records: ")
         check_all_is_there(stage, ann)
 
     @pytest.mark.parametrize("cleanly", [True, False])
@@ -217,9 +222,9 @@ class TestInvalidRecords:
 
         stage.restart(cleanly=cleanly)
 
-        told = warnings_of(stage)
-        assert sum("ignored the control batch at offset" in line for line in told) == (0 if cleanly else 2)
-        assert sum("skipped 1 unreadable records: the batch at offset" in line for line in told) == 2
+        warnings = warnings_of(stage)
+        assert sum("ignored the control batch at offset" in line for line in warnings) == (0 if cleanly else 2)
+        assert sum("skipped 1 unreadable records: the batch at offset" in line for line in warnings) == 2
         check_all_is_there(stage, ann)
 
     def test_many_invalid_records_are_logged_in_one_line(self, stage, ann):
@@ -230,9 +235,9 @@ class TestInvalidRecords:
 
         stage.restart()
 
-        (told,) = warnings_of(stage)
-        assert len(told) < 1_000
-        assert told.endswith("; and 4997 more")
+        (warning,) = warnings_of(stage)
+        assert len(warning) < 1_000
+        assert warning.endswith("; and 4997 more")
         check_all_is_there(stage, ann)
 
     def test_damaged_batch_makes_only_its_partition_unavailable(self, stage, ann):
@@ -247,7 +252,7 @@ class TestInvalidRecords:
 
         ann.wire = stage.connect()
         assert ann.heartbeat() == ErrorCode.NOT_COORDINATOR
-        assert any(f"the groups of {damaged.tp} cannot be coordinated" in told for told in warnings_of(stage))
+        assert any(f"the groups of {damaged.tp} cannot be coordinated" in warning for warning in warnings_of(stage))
         count = stage.broker.state.offsets_topic.partition_count
         others = [g for g in "hijklm" if stage.broker.state.coordinator.partition_of(g) != damaged.tp.partition]
         assert count > 1

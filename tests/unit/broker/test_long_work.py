@@ -100,8 +100,8 @@ def test_steps_of_two_long_requests_alternate(stage, peer):
 
 
 def test_long_request_completes_after_its_client_disconnects(stage, peer):
-    asked = [CreatableTopic(name=f"t{i}", num_partitions=1, replication_factor=1) for i in range(200)]
-    peer.send(CreateTopicsRequest(topics=asked), 7)
+    request_topics = [CreatableTopic(name=f"t{i}", num_partitions=1, replication_factor=1) for i in range(200)]
+    peer.send(CreateTopicsRequest(topics=request_topics), 7)
     assert stage.broker.long_work
 
     peer.leave()
@@ -154,22 +154,22 @@ def test_topic_is_visible_after_all_its_partitions_are_created(stage, peer):
     other = stage.connect()
     peer.send(CreateTopicsRequest(topics=[CreatableTopic(name="wide", num_partitions=500, replication_factor=1)]), 7)
 
-    seen = []
+    observed = []
     while stage.broker.long_work:
         stage.give(Tick())
-        (told,) = other.ask(MetadataRequest(topics=[MetadataRequestTopic(name="wide")]), 4).topics
-        seen.append((told.error_code, len(told.partitions)))
+        (topic,) = other.ask(MetadataRequest(topics=[MetadataRequestTopic(name="wide")]), 4).topics
+        observed.append((topic.error_code, len(topic.partitions)))
 
-    assert set(seen) == {(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0), (0, 500)}
+    assert set(observed) == {(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0), (0, 500)}
     assert peer.take().topics[0].error_code == 0
 
 
-@pytest.mark.parametrize("is_asked_only", [False, True])
-def test_topics_with_a_rejected_option_are_served_in_steps(stage, peer, is_asked_only):
+@pytest.mark.parametrize("validate_only", [False, True])
+def test_topics_with_a_rejected_option_are_served_in_steps(stage, peer, validate_only):
     wrong = [CreatableTopicConfig(name="retention.mss", value="1")]
     topics = [CreatableTopic(name=f"t{i}", num_partitions=1, replication_factor=1, configs=wrong) for i in range(500)]
 
-    peer.send(CreateTopicsRequest(topics=topics, validate_only=is_asked_only), 7)
+    peer.send(CreateTopicsRequest(topics=topics, validate_only=validate_only), 7)
 
     assert finish(stage) > 90
     (answer,) = peer.take_all()
@@ -178,9 +178,9 @@ def test_topics_with_a_rejected_option_are_served_in_steps(stage, peer, is_asked
 
 def test_incremental_alter_configs_with_rejected_options_is_served_in_steps(stage, peer):
     wrong = [AlterableConfig(name="retention.mss", value="1")]
-    asked = [AlterConfigsResource(resource_type=2, resource_name=f"t{n}", configs=wrong) for n in range(500)]
+    resources = [AlterConfigsResource(resource_type=2, resource_name=f"t{n}", configs=wrong) for n in range(500)]
 
-    peer.send(IncrementalAlterConfigsRequest(resources=asked), 1)
+    peer.send(IncrementalAlterConfigsRequest(resources=resources), 1)
 
     assert finish(stage) > 40
     (answer,) = peer.take_all()
@@ -203,9 +203,11 @@ def test_name_of_a_topic_in_creation_is_rejected_as_existing(stage, peer):
 
 
 def test_partitions_per_request_are_limited_as_in_kafka(peer):
-    asked = [CreatableTopic(name=f"t{i}", num_partitions=n, replication_factor=1) for i, n in enumerate((5_000, 5_001))]
+    request_topics = [
+        CreatableTopic(name=f"t{i}", num_partitions=n, replication_factor=1) for i, n in enumerate((5_000, 5_001))
+    ]
 
-    answer = peer.ask(CreateTopicsRequest(topics=asked), 7)
+    answer = peer.ask(CreateTopicsRequest(topics=request_topics), 7)
 
     assert [(t.name, t.error_code) for t in answer.topics] == [("t0", 44), ("t1", 44)]
 
@@ -246,7 +248,7 @@ def test_topic_recreated_during_its_deletion_is_empty(stage, peer):
 def test_auto_created_topics_are_stored_with_one_write(stage, peer):
     written = []
     replace = stage.storage.replace
-    stage.storage.replace = lambda name, *given, **how: (written.append(name), replace(name, *given, **how))
+    stage.storage.replace = lambda name, *content, **how: (written.append(name), replace(name, *content, **how))
 
     answer = ask(peer, MetadataRequest(topics=[MetadataRequestTopic(name=f"t{i}") for i in range(300)]), 4)
 
@@ -258,8 +260,12 @@ def test_auto_created_topics_are_stored_with_one_write(stage, peer):
 
 
 def commit(partitions: int, offset: int = 5) -> OffsetCommitRequest:
-    asked = [OffsetCommitRequestPartition(partition_index=i, committed_offset=offset + i) for i in range(partitions)]
-    return OffsetCommitRequest(group_id="g", topics=[OffsetCommitRequestTopic(name="wide", partitions=asked)])
+    request_partitions = [
+        OffsetCommitRequestPartition(partition_index=i, committed_offset=offset + i) for i in range(partitions)
+    ]
+    return OffsetCommitRequest(
+        group_id="g", topics=[OffsetCommitRequestTopic(name="wide", partitions=request_partitions)]
+    )
 
 
 @pytest.fixture
@@ -272,7 +278,7 @@ def wide(stage, peer):
 def test_offsets_of_many_partitions_are_committed_and_fetched(wide, version):
     committed = ask(wide, commit(3_000), 8)
     topics = [OffsetFetchRequestTopics(name="wide", partition_indexes=list(range(3_000)))]
-    groups = [OffsetFetchRequestGroup(group_id="g", topics=given) for given in (topics, None)]
+    groups = [OffsetFetchRequestGroup(group_id="g", topics=request_topics) for request_topics in (topics, None)]
     fetched = ask(wide, OffsetFetchRequest(groups=groups), 8)
 
     assert [p.error_code for t in committed.topics for p in t.partitions] == [0] * 3_000
@@ -299,9 +305,9 @@ def test_describe_groups_with_many_group_ids_describes_each_group(stage, peer):
 
 @pytest.mark.heavy
 def test_duplicate_partition_in_a_large_request_is_rejected(wide):
-    asked = [ListOffsetsPartition(partition_index=i % 2_999, timestamp=-1) for i in range(3_000)]
+    request_partitions = [ListOffsetsPartition(partition_index=i % 2_999, timestamp=-1) for i in range(3_000)]
 
-    answer = ask(wide, ListOffsetsRequest(topics=[ListOffsetsTopic(name="wide", partitions=asked)]), 7)
+    answer = ask(wide, ListOffsetsRequest(topics=[ListOffsetsTopic(name="wide", partitions=request_partitions)]), 7)
 
     codes = [p.error_code for p in answer.topics[0].partitions]
     assert (codes[0], codes[-1], set(codes[1:-1])) == (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST, {0})
@@ -348,13 +354,13 @@ def test_join_group_rejects_too_many_or_too_large_protocols(peer):
 
 
 def wide_fetch(count: int = 3_000, max_wait_ms: int = 0) -> FetchRequest:
-    asked = [FetchPartition(partition=i, partition_max_bytes=1 << 20) for i in range(count)]
+    request_partitions = [FetchPartition(partition=i, partition_max_bytes=1 << 20) for i in range(count)]
     return FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=1,
         max_bytes=1 << 20,
         session_epoch=-1,
-        topics=[FetchTopic(topic="wide", partitions=asked)],
+        topics=[FetchTopic(topic="wide", partitions=request_partitions)],
     )
 
 
@@ -456,8 +462,8 @@ def test_batch_that_decompresses_above_the_limit_is_rejected(stage, peer, codec,
 
 
 def test_interrupted_topic_creation_is_completed_at_broker_start(stage, peer):
-    asked = [CreatableTopic(name=f"t{i}", num_partitions=1, replication_factor=1) for i in range(300)]
-    peer.send(CreateTopicsRequest(topics=asked), 7)
+    request_topics = [CreatableTopic(name=f"t{i}", num_partitions=1, replication_factor=1) for i in range(300)]
+    peer.send(CreateTopicsRequest(topics=request_topics), 7)
     while not len(stage.broker.state.topics):
         stage.give(Tick())
     assert len(stage.broker.state.topics) < 300
@@ -469,8 +475,8 @@ def test_interrupted_topic_creation_is_completed_at_broker_start(stage, peer):
 
 
 def test_broker_stop_during_a_long_request_is_clean(stage, peer):
-    asked = [CreatableTopic(name="t", num_partitions=300, replication_factor=1)]
-    peer.send(CreateTopicsRequest(topics=asked), 7)
+    request_topics = [CreatableTopic(name="t", num_partitions=300, replication_factor=1)]
+    peer.send(CreateTopicsRequest(topics=request_topics), 7)
 
     stage.broker.close(stage.now_ms)
 

@@ -23,8 +23,10 @@ def commit(peer, group, offset):
         OffsetCommitRequestPartition(partition_index=p, committed_offset=offset + p, committed_metadata=None)
         for p in range(PARTITIONS)
     ]
-    asked = OffsetCommitRequest(group_id=group, topics=[OffsetCommitRequestTopic(name="orders", partitions=partitions)])
-    answer = peer.ask(asked, 7)
+    request = OffsetCommitRequest(
+        group_id=group, topics=[OffsetCommitRequestTopic(name="orders", partitions=partitions)]
+    )
+    answer = peer.ask(request, 7)
     assert {p.error_code for t in answer.topics for p in t.partitions} == {0}
 
 
@@ -48,12 +50,12 @@ def test_compacted_offsets_topic_stays_small_and_keeps_each_commit():
         stage.advance(40)
     stage.advance(10_000)
 
-    held = {group: committed(peer, group) for group in GROUPS}
-    assert held == {group: [2990 + p for p in range(PARTITIONS)] for group in GROUPS}
+    offsets = {group: committed(peer, group) for group in GROUPS}
+    assert offsets == {group: [2990 + p for p in range(PARTITIONS)] for group in GROUPS}
     written = sum(log.log_end_offset for log in offsets_logs(stage))
-    left = sum(1 for log in offsets_logs(stage) for some in slices_of(log, Skipped()) for _ in some)
+    remaining = sum(1 for log in offsets_logs(stage) for some in slices_of(log, Skipped()) for _ in some)
     assert written == 300 * len(GROUPS) * PARTITIONS
-    assert left < written / 10
+    assert remaining < written / 10
     for partition, log in enumerate(offsets_logs(stage)):
         check_log(stage.broker.state.coordinator, partition, chain.from_iterable(slices_of(log, Skipped())))
     assert any("compacted up to offset" in note for note in stage.log_lines())
@@ -61,4 +63,4 @@ def test_compacted_offsets_topic_stays_small_and_keeps_each_commit():
     for cleanly in (True, False):
         stage.restart(cleanly=cleanly)
         peer = stage.connect()
-        assert {group: committed(peer, group) for group in GROUPS} == held
+        assert {group: committed(peer, group) for group in GROUPS} == offsets

@@ -78,10 +78,10 @@ class CachingDisk(MemoryStorage):
         for folder in ["", *self.folders()]:
             for file in self.files(folder):
                 name = f"{folder}/{file}".removeprefix("/")
-                left = bytes(self.read(name) or b"")[: self.safe.get(name, 0)]
+                safe_bytes = bytes(self.read(name) or b"")[: self.safe.get(name, 0)]
                 self._place(name)[0].pop(file)
-                if left:
-                    super().replace(name, left)
+                if safe_bytes:
+                    super().replace(name, safe_bytes)
 
 
 def sent(peer, value, partition=0):
@@ -119,7 +119,7 @@ def test_acknowledged_records_with_flush_messages_1_survive_a_power_loss(seed):
     rng, disk = random.Random(seed), CachingDisk()
     stage = BrokerStage(disk, log_flush_interval_messages=1)
     stage.connect().create("orders", 2, **{"segment.bytes": "1024"})
-    waiting, acknowledged, offsets_told, offset_sent = {}, {}, -1, -1
+    waiting, acknowledged, acknowledged_offset, offset_sent = {}, {}, -1, -1
     producers, committer, commits = [stage.connect() for _ in range(3)], stage.connect(), []
 
     for step in range(rng.randrange(20, 80)):
@@ -135,13 +135,13 @@ def test_acknowledged_records_with_flush_messages_1_survive_a_power_loss(seed):
         stage.advance(1)
         for peer in [peer for peer in producers if peer in waiting]:
             if answer := peer.take():
-                (told,) = answer.responses[0].partition_responses
-                assert told.error_code == 0
+                (partition_response,) = answer.responses[0].partition_responses
+                assert partition_response.error_code == 0
                 partition, value = waiting.pop(peer)
-                acknowledged[partition, told.base_offset] = value
+                acknowledged[partition, partition_response.base_offset] = value
         if answer := committer.take():
             assert answer.topics[0].partitions[0].error_code == 0
-            offsets_told = commits.pop()
+            acknowledged_offset = commits.pop()
     disk.lose_power()
     stage.restart(cleanly=False)
 
@@ -149,7 +149,7 @@ def test_acknowledged_records_with_flush_messages_1_survive_a_power_loss(seed):
     found = {(partition, offset): v for partition in range(2) for offset, v in on_log(reader, partition).items()}
     assert acknowledged
     assert {place: found.get(place) for place in acknowledged} == acknowledged
-    assert committed(reader) >= offsets_told
+    assert committed(reader) >= acknowledged_offset
 
 
 def test_acknowledged_records_without_flush_may_be_lost():
@@ -188,14 +188,14 @@ class PatientPeer:
     """A client that ends a pending flush whenever its request waits; after ``flushes`` flushes the power fails."""
 
     def __init__(self, stage, flushes):
-        self._stage, self._peer, self._left = stage, stage.connect(), flushes
+        self._stage, self._peer, self._remaining_flushes = stage, stage.connect(), flushes
 
     def ask(self, message, version):
         self._peer.send(message, version)
         while (answer := self._peer.take()) is None:
-            if not self._left:
+            if not self._remaining_flushes:
                 raise PowerCut
-            self._left -= 1
+            self._remaining_flushes -= 1
             self._stage.storage.end_flushes(1)
             self._stage.advance(1)
         return answer
@@ -203,7 +203,7 @@ class PatientPeer:
 
 def transactions_until_the_power_goes(producer):
     """Run transactions with records and offsets until the power fails; return the values of committed transactions."""
-    told = []
+    acknowledged = []
     try:
         assert producer.init() == 0
         for number in range(100):
@@ -213,10 +213,10 @@ def transactions_until_the_power_goes(producer):
             assert producer.commit_offsets("billing", "orders", number) == 0
             assert producer.end(commit=commit) == 0
             if commit:
-                told.append(value)
+                acknowledged.append(value)
     except PowerCut:
         pass
-    return told
+    return acknowledged
 
 
 @pytest.mark.heavy
@@ -227,18 +227,18 @@ def test_committed_transaction_with_flush_messages_1_survives_a_power_loss(flush
     stage = BrokerStage(disk, log_flush_interval_messages=1)
     stage.connect().create("orders")
     stage.connect().create("payments")
-    told = transactions_until_the_power_goes(Transactional(PatientPeer(stage, flushes), new=new))
+    acknowledged = transactions_until_the_power_goes(Transactional(PatientPeer(stage, flushes), new=new))
     disk.lose_power()
     stage.restart(cleanly=False)
     stage.advance(120_000)  # the open transaction is aborted
 
     peer = stage.connect()
     orders, payments = committed_values(peer, "orders"), committed_values(peer, "payments")
-    assert told
-    assert orders[: len(told)] == payments[: len(told)] == told
+    assert acknowledged
+    assert orders[: len(acknowledged)] == payments[: len(acknowledged)] == acknowledged
     assert not [value for value in {*orders, *payments} if int(value) % 3 == 0]
     code, offset = committed_offset(peer, "billing", "orders")
-    assert (code, offset >= int(told[-1])) == (0, True)
+    assert (code, offset >= int(acknowledged[-1])) == (0, True)
 
 
 def test_transaction_with_a_failed_flush_is_not_reported_as_committed():

@@ -39,7 +39,7 @@ def code(peer, producer_id, sequence=0, partition=0):
     return send(peer, producer_id, sequence, partition).error_code
 
 
-def held(stage):
+def producer_count(stage):
     topics = stage.broker.state.topics
     return sum(len(log.producers) for topic in topics for log in topic.partitions)
 
@@ -54,7 +54,7 @@ def test_new_producer_ids_above_the_limit_are_rejected(stage, peer):
     codes = attack(peer)
 
     assert codes == [0] * 99 + [REFUSED] * 901
-    assert held(stage) == 100
+    assert producer_count(stage) == 100
     assert code(peer, 1, 1) == 0
     assert send(peer, 1, 0).base_offset == first.base_offset, "a repeated batch of a stored producer is recognized"
     assert code(peer, 1, 5) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, (
@@ -86,7 +86,7 @@ def test_silent_producers_expire_to_admit_new_producers(stage, peer):
     stage.advance(RECOUNT_MS)
 
     assert code(peer, 2) == 0
-    assert held(stage) == 100 - 12, "an eighth of the limit is freed"
+    assert producer_count(stage) == 100 - 12, "an eighth of the limit is freed"
     assert code(peer, 1, 3) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "a producer that appends does not expire"
 
 
@@ -100,7 +100,7 @@ def test_longest_silent_producers_expire_first(stage, peer):
 
     assert code(peer, 1) == 0
 
-    assert held(stage) == 100 - 12
+    assert producer_count(stage) == 100 - 12
     assert code(peer, 249, 7) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "the producer is stored"
     assert code(peer, 102, 7) == 0, "the producer has expired and may start with any sequence"
 
@@ -133,7 +133,7 @@ def test_producer_of_an_open_transaction_is_never_expired(stage, peer):
     assert producer.end(commit=True) == 0
 
     assert committed_values(peer, "payments") == [b"paid"]
-    assert held(stage) == 100, "a marker in a partition without records of the producer stores no producer"
+    assert producer_count(stage) == 100, "a marker in a partition without records of the producer stores no producer"
 
 
 def test_deleted_topic_removes_its_producers(stage, peer):
@@ -144,7 +144,7 @@ def test_deleted_topic_removes_its_producers(stage, peer):
     peer.create("orders", 3)
 
     assert code(peer, 1) == 0
-    assert held(stage) == 1
+    assert producer_count(stage) == 1
 
 
 def test_producers_in_the_log_count_for_the_limit_after_a_restart(stage, peer):
@@ -162,11 +162,11 @@ def test_interval_of_producer_expiry_checks_is_configurable():
     peer.create("orders", 3)
     attack(peer, 10)
     stage.advance(4_000)
-    assert held(stage) == 10
+    assert producer_count(stage) == 10
 
     stage.advance(2_000)
 
-    assert held(stage) == 0
+    assert producer_count(stage) == 0
 
 
 def test_no_producer_is_rejected_without_a_limit():

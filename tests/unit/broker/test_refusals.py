@@ -47,23 +47,23 @@ def collector_off() -> Iterator[None]:
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(
-    ("asked", "version"), REFUSED, ids=lambda x: type(x).__name__ if not isinstance(x, int) else ""
+    ("request_message", "version"), REFUSED, ids=lambda x: type(x).__name__ if not isinstance(x, int) else ""
 )
-def test_exception_of_a_rejected_request_does_not_stay_in_memory(asked, version):
+def test_exception_of_a_rejected_request_does_not_stay_in_memory(request_message, version):
     peer = BrokerStage(auto_create_topics_enable="false").connect()
-    peer.ask(asked, version)
+    peer.ask(request_message, version)
 
     with collector_off():
-        peer.ask(asked, version)
+        peer.ask(request_message, version)
         gc.set_debug(gc.DEBUG_SAVEALL)
         try:
             gc.collect()
-            left = [type(found).__name__ for found in gc.garbage if isinstance(found, BaseException)]
+            remaining = [type(found).__name__ for found in gc.garbage if isinstance(found, BaseException)]
         finally:
             gc.set_debug(0)
             gc.garbage.clear()
 
-    assert left == []
+    assert remaining == []
 
 
 @pytest.mark.heavy
@@ -77,8 +77,8 @@ def test_memory_of_a_rejected_compressed_batch_is_freed():
         try:
             for _ in range(3):
                 assert peer.produce("bombed", batch=bomb).error_code == ErrorCode.INVALID_RECORD
-            left, _ = tracemalloc.get_traced_memory()
+            traced_bytes, _ = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
 
-    assert left < 2_000_000
+    assert traced_bytes < 2_000_000

@@ -39,8 +39,8 @@ def test_software_of_a_classic_member_is_journaled(stage, wire):
 
     member_id = join(stage, wire)
 
-    (came,) = (entry for entry in journal(stage) if isinstance(entry, MemberArrived))
-    assert came.software == "librdkafka 2.6.1"
+    (arrival,) = (entry for entry in journal(stage) if isinstance(entry, MemberArrived))
+    assert arrival.software == "librdkafka 2.6.1"
     assert journaled_software(journal(stage)) == {member_id: "librdkafka 2.6.1"}
 
 
@@ -63,8 +63,8 @@ def test_software_of_another_connection_is_not_journaled(stage, wire):
 
     join(stage, wire)
 
-    (came,) = (entry for entry in journal(stage) if isinstance(entry, MemberArrived))
-    assert came.software is None
+    (arrival,) = (entry for entry in journal(stage) if isinstance(entry, MemberArrived))
+    assert arrival.software is None
 
 
 def test_long_software_name_is_cut_in_the_journal(stage, wire):

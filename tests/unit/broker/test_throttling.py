@@ -75,11 +75,11 @@ def test_producer_is_throttled_while_its_rate_exceeds_the_quota(stage, admin):
 def test_throttled_client_is_not_served_during_its_throttle_time(stage, admin):
     set_quotas(admin, {"user": "ANONYMOUS"}, producer_byte_rate=1000)
     peer = stage.connect()
-    held_up_ms = ask(peer, produce_of(peer, 15_000), 9)
-    assert held_up_ms == 5000
+    throttle_ms = ask(peer, produce_of(peer, 15_000), 9)
+    assert throttle_ms == 5000
 
     peer.send(ANYTHING, 12)
-    stage.advance(held_up_ms - 1)
+    stage.advance(throttle_ms - 1)
     assert peer.take() is None
 
     stage.advance(1)
@@ -128,14 +128,14 @@ def test_rejected_produce_requests_count_for_the_quota(stage, admin):
 def test_reading_stops_for_a_throttled_client(stage, admin):
     set_quotas(admin, {"client-id": "tester"}, producer_byte_rate=1000)
     peer = stage.connect()
-    held_up_ms = ask(peer, produce_of(peer, 15_000), 9)
+    throttle_ms = ask(peer, produce_of(peer, 15_000), 9)
     assert not peer.paused
 
     batch = build_batch([NewRecord(None, bytes(PAUSE_BYTES))])
     peer.send(produce_request("orders", batch), 9)
     assert peer.paused
 
-    stage.advance(held_up_ms)
+    stage.advance(throttle_ms)
     assert peer.take().responses[0].partition_responses[0].error_code == 0
     assert not peer.paused
 
@@ -214,11 +214,11 @@ def test_fetch_session_does_not_change_when_its_fetch_is_throttled(stage, admin)
     assert opened.session_id
     assert opened.throttle_time_ms == 0
 
-    held_up = peer.ask(fetch_request("orders", session_id=opened.session_id, session_epoch=1), 12)
-    assert (held_up.session_id, held_up.error_code, held_up.responses) == (opened.session_id, 0, [])
-    assert held_up.throttle_time_ms > 0
+    throttled = peer.ask(fetch_request("orders", session_id=opened.session_id, session_epoch=1), 12)
+    assert (throttled.session_id, throttled.error_code, throttled.responses) == (opened.session_id, 0, [])
+    assert throttled.throttle_time_ms > 0
 
-    stage.advance(held_up.throttle_time_ms)
+    stage.advance(throttled.throttle_time_ms)
     again = peer.ask(fetch_request("orders", session_id=opened.session_id, session_epoch=2), 12)
     assert again.responses[0].partitions[0].records == opened.responses[0].partitions[0].records
 
@@ -226,10 +226,10 @@ def test_fetch_session_does_not_change_when_its_fetch_is_throttled(stage, admin)
 def test_throttled_first_fetch_opens_no_session(stage, admin):
     admin.produce("orders", bytes(4902))
     set_quotas(admin, {"client-id": "tester"}, consumer_byte_rate=100)
-    held_up = stage.connect().ask(fetch_request("orders", session_epoch=0), 12)
+    throttled = stage.connect().ask(fetch_request("orders", session_epoch=0), 12)
 
-    assert (held_up.session_id, held_up.responses) == (0, [])
-    assert held_up.throttle_time_ms > 40_000
+    assert (throttled.session_id, throttled.responses) == (0, [])
+    assert throttled.throttle_time_ms > 40_000
     assert not len(stage.broker.state.sessions)
 
 
@@ -307,8 +307,8 @@ def test_client_is_throttled_even_if_the_response_has_no_throttle_time_field(sta
 
 
 def create(peer, version, *topics, validate_only=False):
-    asked = [CreatableTopic(name=n, num_partitions=p, replication_factor=1) for n, p in topics]
-    return peer.ask(CreateTopicsRequest(topics=asked, validate_only=validate_only), version)
+    request_topics = [CreatableTopic(name=n, num_partitions=p, replication_factor=1) for n, p in topics]
+    return peer.ask(CreateTopicsRequest(topics=request_topics, validate_only=validate_only), version)
 
 
 def codes(answer):
@@ -355,8 +355,8 @@ def test_added_and_deleted_partitions_count_for_the_mutation_quota(stage, admin)
     peer = stage.connect()
 
     def grow(version, count):
-        asked = CreatePartitionsTopic(name="orders", count=count, assignments=None)
-        answer = peer.ask(CreatePartitionsRequest(topics=[asked]), version)
+        request_topic = CreatePartitionsTopic(name="orders", count=count, assignments=None)
+        answer = peer.ask(CreatePartitionsRequest(topics=[request_topic]), version)
         return answer.results[0].error_code, answer.throttle_time_ms
 
     assert grow(3, 13) == (0, 0)

@@ -61,10 +61,12 @@ def test_acl_requests_without_authorizer_return_an_error_for_each_creation_and_f
     chosen = AclFilter(resource_type_filter=TOPIC, resource_name_filter="a", operation=READ)
 
     made = peer.ask(CreateAclsRequest(creations=[creation(), creation(permission_type=0)]), 3)
-    gone = peer.ask(DeleteAclsRequest(filters=[chosen, chosen]), 3)
+    delete_response = peer.ask(DeleteAclsRequest(filters=[chosen, chosen]), 3)
 
     assert [(r.error_code, r.error_message) for r in made.results] == [REFUSED, REFUSED]
-    assert [(r.error_code, r.error_message, r.matching_acls) for r in gone.filter_results] == [(*REFUSED, [])] * 2
+    assert [(r.error_code, r.error_message, r.matching_acls) for r in delete_response.filter_results] == [
+        (*REFUSED, [])
+    ] * 2
 
 
 def test_describe_acls_groups_created_acls_by_resource_without_duplicates(admin):
@@ -164,12 +166,12 @@ def test_acl_filter_selects_by_principal_resource_and_operation(admin):
 
 def test_delete_acls_returns_the_acls_matched_by_each_filter(admin):
     make(admin, creation("a"), creation("b"), creation("c"))
-    asked = [AclFilter(**choice("a")), AclFilter(**choice("none")), AclFilter(**choice(None, PREFIXED))]
+    filters = [AclFilter(**choice("a")), AclFilter(**choice("none")), AclFilter(**choice(None, PREFIXED))]
 
-    answer = admin.ask(DeleteAclsRequest(filters=[*asked, AclFilter(**choice("b", LITERAL))]), 3)
+    answer = admin.ask(DeleteAclsRequest(filters=[*filters, AclFilter(**choice("b", LITERAL))]), 3)
 
-    went = [(r.error_code, [acl.resource_name for acl in r.matching_acls]) for r in answer.filter_results]
-    assert went == [(0, ["a"]), (0, []), (0, []), (0, ["b"])]
+    results = [(r.error_code, [acl.resource_name for acl in r.matching_acls]) for r in answer.filter_results]
+    assert results == [(0, ["a"]), (0, []), (0, []), (0, ["b"])]
     assert names(admin.ask(DescribeAclsRequest(**choice()), 3)) == [("c", LITERAL)]
 
 
@@ -187,14 +189,14 @@ def test_changed_acl_applies_to_the_next_request_of_a_connected_client():
     peer = stage.connect()
     peer.create("a")
     stage.let()
-    asked = MetadataRequest(topics=[MetadataRequestTopic(name="a")])
-    assert peer.ask(asked, 9).topics[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="a")])
+    assert peer.ask(request, 9).topics[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
     stage.let_everything()
-    assert peer.ask(asked, 9).topics[0].error_code == 0
+    assert peer.ask(request, 9).topics[0].error_code == 0
 
     stage.let()
-    assert peer.ask(asked, 9).topics[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert peer.ask(request, 9).topics[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_failed_write_changes_no_acl(guarded, admin, monkeypatch):
@@ -206,9 +208,9 @@ def test_failed_write_changes_no_acl(guarded, admin, monkeypatch):
     monkeypatch.setattr(guarded.storage, "replace", full)
 
     ((code, words),) = make(admin, creation("b"))
-    gone = admin.ask(DeleteAclsRequest(filters=[AclFilter(**choice())]), 3).filter_results[0]
+    delete_result = admin.ask(DeleteAclsRequest(filters=[AclFilter(**choice())]), 3).filter_results[0]
 
-    assert (code, gone.error_code) == (ErrorCode.KAFKA_STORAGE_ERROR,) * 2
+    assert (code, delete_result.error_code) == (ErrorCode.KAFKA_STORAGE_ERROR,) * 2
     assert "no space left" in words
     assert names(admin.ask(DescribeAclsRequest(**choice()), 3)) == [("a", LITERAL)]
 
@@ -224,7 +226,7 @@ def test_acls_above_the_limit_are_rejected(guarded, admin, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "held",
+    "stored_acls",
     [
         [7], [{}], ["TOPIC"], [None],
         [{"resourceType": "TOPIC"}],
@@ -239,8 +241,8 @@ def test_acls_above_the_limit_are_rejected(guarded, admin, monkeypatch):
         ),
     ],
 )  # fmt: skip
-def test_error_of_an_invalid_stored_acl_at_broker_start_names_its_position(guarded, held):
-    sections = {"version": 1, "acls": held, "users": [], "quotas": []}
+def test_error_of_an_invalid_stored_acl_at_broker_start_names_its_position(guarded, stored_acls):
+    sections = {"version": 1, "acls": stored_acls, "users": [], "quotas": []}
     guarded.storage.replace("kohort-security.json", json.dumps(sections).encode())
 
     with pytest.raises(StorageError, match=r"kohort-security\.json cannot be read: entry 0 of 'acls' is not an ACL"):

@@ -77,8 +77,8 @@ def test_append_and_subtract_change_an_empty_list_option_of_a_topic(peer, topic)
 
 def described(peer, name, option=RATE):
     resource = DescribeConfigsResource(resource_type=BROKER, resource_name=name, configuration_keys=[option])
-    told = peer.ask(DescribeConfigsRequest(resources=[resource], include_synonyms=True), 4).results[0].configs
-    return [[(s.name, s.value, s.source) for s in c.synonyms] for c in told]
+    configs = peer.ask(DescribeConfigsRequest(resources=[resource], include_synonyms=True), 4).results[0].configs
+    return [[(s.name, s.value, s.source) for s in c.synonyms] for c in configs]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_replication_rate_options_are_described_until_they_are_deleted(peer):
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "told"),
+    ("option", "value", "stored"),
     [
         (RELOGIN, "58000", "58000"),
         ("sasl.kerberos.kinit.cmd", "/bin/kinit", "/bin/kinit"),
@@ -116,10 +116,10 @@ def test_replication_rate_options_are_described_until_they_are_deleted(peer):
         ("log.cleaner.io.max.bytes.per.second", "1000", "1000.0"),
     ],
 )
-def test_options_without_effect_can_be_changed_at_run_time(peer, option, value, told):
+def test_options_without_effect_can_be_changed_at_run_time(peer, option, value, stored):
     assert replace(peer, "1", BROKER, **{option: value}) == 0
 
-    assert described(peer, "1", option) == [[(option, told, 2)]]
+    assert described(peer, "1", option) == [[(option, stored, 2)]]
     assert replace(peer, "1", BROKER) == 0
     assert described(peer, "1", option) == []
 

@@ -9,30 +9,30 @@ from kohort.wire.apis import APIS
 from kohort.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from support.machines.broker_stage import BrokerStage
 
-ASKED = ApiVersionsRequest(client_software_name="apache-kafka-java", client_software_version="4.4.0")
+REQUEST = ApiVersionsRequest(client_software_name="apache-kafka-java", client_software_version="4.4.0")
 
 
 def test_every_declared_api_is_served_and_advertised(peer):
-    ranges = {r.api_key: (r.min_version, r.max_version) for r in peer.ask(ASKED, 3).api_keys}
+    ranges = {r.api_key: (r.min_version, r.max_version) for r in peer.ask(REQUEST, 3).api_keys}
 
     assert ranges == {key: (api.advertised_low, api.high) for key, api in APIS.items()}
 
 
 def test_transaction_version_feature_is_2(peer):
-    answer = peer.ask(ASKED, 4)
+    answer = peer.ask(REQUEST, 4)
 
     finalized = {f.name: (f.min_version_level, f.max_version_level) for f in answer.finalized_features}
     assert finalized["transaction.version"] == (2, 2)
     supported = {f.name: (f.min_version, f.max_version) for f in answer.supported_features}
     assert supported["transaction.version"] == (0, 2)
-    assert [f.name for f in peer.ask(ASKED, 3).supported_features] == ["metadata.version"], (
+    assert [f.name for f in peer.ask(REQUEST, 3).supported_features] == ["metadata.version"], (
         "all other features have minimum version 0"
     )
 
 
 def test_each_version_of_api_versions_is_answered(peer):
     for version in range(6):
-        assert len(peer.ask(ASKED, version).api_keys) == len(APIS)
+        assert len(peer.ask(REQUEST, version).api_keys) == len(APIS)
 
 
 def test_unsupported_version_gets_a_version_0_response_with_only_api_versions(peer, stage, monkeypatch):

@@ -30,8 +30,8 @@ def alter(peer, *entries, validate_only=False, version=1):
 
 
 def describe(peer, *components, strict=False, version=1):
-    asked = [QuotaFilterComponent(entity_type=t, match_type=m, match=n) for t, m, n in components]
-    return peer.ask(DescribeClientQuotasRequest(components=asked, strict=strict), version)
+    filter_components = [QuotaFilterComponent(entity_type=t, match_type=m, match=n) for t, m, n in components]
+    return peer.ask(DescribeClientQuotasRequest(components=filter_components, strict=strict), version)
 
 
 def entities(answer):
@@ -206,7 +206,7 @@ class FullStorage(MemoryStorage):
 
 
 @pytest.fixture
-def known(peer):
+def peer_with_quotas(peer):
     for entity in (
         {"user": "x", "client-id": "y"},
         {"user": "x", "client-id": None},
@@ -236,8 +236,8 @@ def known(peer):
         ([("ip", ANY, None)], False, 1),
     ],
 )
-def test_quota_filter_returns_entities_that_match_all_components(known, components, strict, found):
-    assert len(entities(describe(known, *components, strict=strict))) == found
+def test_quota_filter_returns_entities_that_match_all_components(peer_with_quotas, components, strict, found):
+    assert len(entities(describe(peer_with_quotas, *components, strict=strict))) == found
 
 
 @pytest.mark.parametrize(
@@ -262,8 +262,8 @@ def test_quota_filter_returns_entities_that_match_all_components(known, componen
         ),
     ],
 )
-def test_invalid_quota_filter_is_rejected_with_a_message(known, components, code, words):
-    answer = describe(known, *components)
+def test_invalid_quota_filter_is_rejected_with_a_message(peer_with_quotas, components, code, words):
+    answer = describe(peer_with_quotas, *components)
     assert (answer.error_code, answer.error_message, answer.entries) == (code, words, None)
 
 

@@ -117,9 +117,9 @@ class TestDuplicateNames:
         assert [described.group_id for described in answer.groups] == ["classic", "x", "y"]
 
     def test_all_offsets_of_a_duplicate_group_are_listed_once(self, crowd):
-        asked = [OffsetFetchRequestGroup(group_id="modern", topics=None)] * 1_000
+        groups = [OffsetFetchRequestGroup(group_id="modern", topics=None)] * 1_000
 
-        answer, _ = ask(crowd, OffsetFetchRequest(groups=asked), 9)
+        answer, _ = ask(crowd, OffsetFetchRequest(groups=groups), 9)
 
         assert [group.group_id for group in answer.groups] == ["modern"]
 

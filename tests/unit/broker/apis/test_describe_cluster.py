@@ -11,8 +11,8 @@ GROUP, CLIENT_METRICS, BROKER_LOGGER, BROKER, TOPIC = 32, 16, 8, 4, 2
 
 
 def quorum_of(peer, topic: str = "__cluster_metadata", index: int = 0, version: int = 2):
-    asked = QuorumTopic(topic_name=topic, partitions=[QuorumPartition(partition_index=index)])
-    return peer.ask(DescribeQuorumRequest(topics=[asked]), version)
+    quorum_topic = QuorumTopic(topic_name=topic, partitions=[QuorumPartition(partition_index=index)])
+    return peer.ask(DescribeQuorumRequest(topics=[quorum_topic]), version)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])

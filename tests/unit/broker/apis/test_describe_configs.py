@@ -60,10 +60,10 @@ def test_topic_option_precedes_broker_option_and_default():
     peer = BrokerStage(**{"log.retention.ms": 5000}).connect()
     peer.create("a", retention_ms="1000")
 
-    (told,) = describe(peer, TOPIC, "a", ["retention.ms"], include_synonyms=True).configs
+    (config,) = describe(peer, TOPIC, "a", ["retention.ms"], include_synonyms=True).configs
 
-    assert (told.value, told.config_source, told.config_type, told.read_only) == ("1000", 1, 5, False)
-    assert [(s.name, s.value, s.source) for s in told.synonyms] == [
+    assert (config.value, config.config_source, config.config_type, config.read_only) == ("1000", 1, 5, False)
+    assert [(s.name, s.value, s.source) for s in config.synonyms] == [
         ("retention.ms", "1000", 1),
         ("log.retention.ms", "5000", 4),
     ]
@@ -72,20 +72,20 @@ def test_topic_option_precedes_broker_option_and_default():
 def test_topic_has_kafkas_options_defaults_types_and_synonyms(peer):
     peer.create("a")
 
-    told = describe(peer, TOPIC, "a", include_synonyms=True, include_documentation=True).configs
+    configs = describe(peer, TOPIC, "a", include_synonyms=True, include_documentation=True).configs
 
-    assert {c.name: (c.value, c.config_type, c.synonyms[0].name if c.synonyms else None) for c in told} == KAFKA_4_4
-    assert {(c.config_source, c.read_only) for c in told} == {(5, False)}
-    assert all(c.documentation for c in told)
+    assert {c.name: (c.value, c.config_type, c.synonyms[0].name if c.synonyms else None) for c in configs} == KAFKA_4_4
+    assert {(c.config_source, c.read_only) for c in configs} == {(5, False)}
+    assert all(c.documentation for c in configs)
 
 
 def test_integer_options_are_described_with_the_type_of_their_size(peer):
-    told = {c.name: c.config_type for c in describe(peer, BROKER, "1").configs}
+    types = {c.name: c.config_type for c in describe(peer, BROKER, "1").configs}
 
     short, of_32, of_64 = 4, 3, 5
-    assert told["offsets.topic.replication.factor"] == short
-    assert told["group.max.session.timeout.ms"] == told["num.partitions"] == of_32
-    assert told["log.retention.bytes"] == told["log.retention.ms"] == told["log.cleaner.dedupe.buffer.size"] == of_64
+    assert types["offsets.topic.replication.factor"] == short
+    assert types["group.max.session.timeout.ms"] == types["num.partitions"] == of_32
+    assert types["log.retention.bytes"] == types["log.retention.ms"] == types["log.cleaner.dedupe.buffer.size"] == of_64
 
 
 def test_option_documentation_is_returned_on_request(peer):
@@ -99,13 +99,13 @@ def test_option_documentation_is_returned_on_request(peer):
 
 
 def test_describe_configs_of_a_broker_returns_each_broker_option(peer):
-    told = {c.name: c for c in describe(peer, BROKER, "1").configs}
+    configs = {c.name: c for c in describe(peer, BROKER, "1").configs}
 
-    assert told["group.initial.rebalance.delay.ms"].value == "0"
-    assert told["group.initial.rebalance.delay.ms"].config_source == 4
-    assert (told["auto.create.topics.enable"].value, told["auto.create.topics.enable"].config_type) == ("true", 1)
-    assert told["cluster.id"].value is None
-    assert {name for name, c in told.items() if not c.read_only} == set(OF_BROKER)
+    assert configs["group.initial.rebalance.delay.ms"].value == "0"
+    assert configs["group.initial.rebalance.delay.ms"].config_source == 4
+    assert (configs["auto.create.topics.enable"].value, configs["auto.create.topics.enable"].config_type) == ("true", 1)
+    assert configs["cluster.id"].value is None
+    assert {name for name, c in configs.items() if not c.read_only} == set(OF_BROKER)
 
 
 def test_node_statistics_are_described_only_if_requested_by_name(stage, peer):
@@ -114,12 +114,12 @@ def test_node_statistics_are_described_only_if_requested_by_name(stage, peer):
     stage.broker.state.counters.late.add(40, 0)
     node_id = str(stage.broker.state.node.node_id)
 
-    told = describe(peer, BROKER, node_id, keys=list(MEASURES))
+    result = describe(peer, BROKER, node_id, keys=list(MEASURES))
 
-    values = {config.name: config.value for config in told.configs}
+    values = {config.name: config.value for config in result.configs}
     assert values.pop(LATE).isdecimal()
     assert values == {LOADS: "2", LOAD_AVG: "20", LOAD_MAX: "30", LATE_MAX: "40"}
-    assert all(config.read_only for config in told.configs)
+    assert all(config.read_only for config in result.configs)
     assert not MEASURES.keys() & {config.name for config in describe(peer, BROKER, node_id).configs}
     assert describe(peer, BROKER, "", keys=list(MEASURES)).configs == []
 
@@ -128,12 +128,12 @@ def test_secret_options_are_described_without_value():
     peer = BrokerStage(**{"ssl.key.password": "planted"}).connect()
     names = ["ssl.key.password", "ssl.keystore.password"]
 
-    given, absent = describe(peer, BROKER, "1", names, include_synonyms=True).configs
+    configured, absent = describe(peer, BROKER, "1", names, include_synonyms=True).configs
 
-    assert "planted" not in repr([given, absent])
-    for told in (given, absent):
-        assert (told.value, told.is_sensitive, told.config_type) == (None, True, 9)
-    assert sorted(told.config_source for told in (given, absent)) == [4, 5]
+    assert "planted" not in repr([configured, absent])
+    for config in (configured, absent):
+        assert (config.value, config.is_sensitive, config.config_type) == (None, True, 9)
+    assert sorted(config.config_source for config in (configured, absent)) == [4, 5]
 
 
 def test_each_version_of_describe_configs_is_answered(peer):
@@ -157,8 +157,8 @@ def test_describe_configs_rejects_an_unknown_resource(peer):
 
 
 def test_resource_type_without_options_has_an_empty_list_of_options(peer):
-    told = describe(peer, LOGGER, "1")
-    assert (told.error_code, told.configs) == (ErrorCode.NONE, [])
+    result = describe(peer, LOGGER, "1")
+    assert (result.error_code, result.configs) == (ErrorCode.NONE, [])
 
 
 @pytest.mark.parametrize(
@@ -172,6 +172,6 @@ def test_resource_type_without_options_has_an_empty_list_of_options(peer):
     ],
 )
 def test_error_message_names_the_resource_type(peer, kind, name, words):
-    told = describe(peer, kind, name)
+    result = describe(peer, kind, name)
 
-    assert (told.error_code, told.error_message) == (ErrorCode.INVALID_REQUEST, words)
+    assert (result.error_code, result.error_message) == (ErrorCode.INVALID_REQUEST, words)

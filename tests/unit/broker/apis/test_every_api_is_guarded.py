@@ -28,7 +28,7 @@ class Walk:
         self.stage: GuardedStage | None = None
         self.effects: list[str] = []
 
-    def asked(self, name: str, rights: list[Right]):
+    def call(self, name: str, rights: list[Right]):
         if self.stage is None:
             self.stage = GuardedStage()
             self.things = self.stage.fill()
@@ -59,7 +59,7 @@ def test_calls_have_the_lowest_and_highest_version_of_each_api():
 def test_request_without_rights_is_rejected_without_effect(name):
     walk = Walk()
 
-    call, answer = walk.asked(name, [])
+    call, answer = walk.call(name, [])
 
     assert denials_in(answer) == call.refused
     assert walk.effects == []
@@ -70,7 +70,7 @@ def test_right_to_one_operation_permits_no_other_operation(name):
     walk = Walk()
     wrong = []
     for right in SINGLE:
-        call, answer = walk.asked(name, [right])
+        call, answer = walk.call(name, [right])
         if call.is_shorter or not call.needs:
             is_right = denials_in(answer) == ()
         else:
@@ -84,9 +84,9 @@ def test_right_to_one_operation_permits_no_other_operation(name):
 
 @pytest.mark.parametrize("name", CALLS)
 def test_request_with_the_required_rights_is_served(name):
-    _, full = Walk().asked(name, [(Operation.ALL, kind) for kind in KINDS])
+    _, full = Walk().call(name, [(Operation.ALL, kind) for kind in KINDS])
     assert denials_in(full) == ()
 
     for rights in NEEDS[name]:
-        _, answer = Walk().asked(name, list(rights))
+        _, answer = Walk().call(name, list(rights))
         assert denials_in(answer) == ()

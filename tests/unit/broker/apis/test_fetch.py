@@ -44,10 +44,10 @@ def test_each_version_of_fetch_is_answered(peer):
 
 def test_read_committed_fetch_has_an_empty_list_of_aborted_transactions(peer):
     peer.create("a")
-    asked = fetch_request("a")
-    asked.isolation_level = 1
+    request = fetch_request("a")
+    request.isolation_level = 1
 
-    assert only(peer.ask(asked, 12)).aborted_transactions == []
+    assert only(peer.ask(request, 12)).aborted_transactions == []
 
 
 def test_fetch_of_out_of_range_offset_is_answered_at_once(peer):
@@ -76,10 +76,10 @@ def test_fetch_returns_an_error_for_each_unknown_topic_partition_or_id(peer):
 
 def test_fetch_with_another_leader_epoch_is_rejected(peer):
     peer.create("a")
-    asked = fetch_request("a")
-    asked.topics[0].partitions[0].current_leader_epoch = 5
+    request = fetch_request("a")
+    request.topics[0].partitions[0].current_leader_epoch = 5
 
-    assert only(peer.ask(asked, 12)).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert only(peer.ask(request, 12)).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 def test_zstd_batch_is_rejected_for_versions_below_10(peer):
@@ -164,8 +164,8 @@ def test_fetch_returns_only_the_first_batch_if_it_exceeds_the_size_limit(peer):
     peer.create("a", 3)
     for partition in range(3):
         peer.produce("a", b"x" * 1000, partition=partition)
-    asked = [FetchPartition(partition=p, partition_max_bytes=500) for p in range(3)]
-    request = FetchRequest(max_bytes=600, topics=[FetchTopic(topic="a", partitions=asked)])
+    request_partitions = [FetchPartition(partition=p, partition_max_bytes=500) for p in range(3)]
+    request = FetchRequest(max_bytes=600, topics=[FetchTopic(topic="a", partitions=request_partitions)])
 
     got = peer.ask(request, 11).responses[0].partitions
 
@@ -204,12 +204,12 @@ def test_fetch_session_reports_a_deleted_topic_as_unknown_topic_or_partition(pee
 )
 def test_fetch_session_with_the_id_of_a_deleted_topic_rejects_the_recreated_topic(peer, partitions, code):
     peer.create("a", 2)
-    asked = FetchRequest(
+    request = FetchRequest(
         max_wait_ms=0,
         session_epoch=0,
         topics=[FetchTopic(topic_id=peer.topic_id("a"), partitions=[FetchPartition(partition=1)])],
     )
-    session_id = peer.ask(asked, 13).session_id
+    session_id = peer.ask(request, 13).session_id
 
     peer.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="a")]), 6)
     peer.create("a", partitions)

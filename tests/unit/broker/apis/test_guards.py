@@ -117,15 +117,15 @@ def test_metadata_version_0_with_only_denied_topics_does_not_list_all_topics(sta
 
 
 def test_denied_topic_id_is_returned_without_a_name(stage, peer):
-    asked = [
+    request_topics = [
         MetadataRequestTopic(topic_id=ids(stage)[SHUT], name=None),
         MetadataRequestTopic(topic_id=b"?" * 16, name=None),
     ]
 
-    answer = peer.ask(MetadataRequest(topics=asked), 12)
+    answer = peer.ask(MetadataRequest(topics=request_topics), 12)
 
-    told = {t.topic_id: (t.name, t.error_code) for t in answer.topics}
-    assert told == {ids(stage)[SHUT]: (None, DENIED), b"?" * 16: (None, ErrorCode.UNKNOWN_TOPIC_ID)}
+    topics = {t.topic_id: (t.name, t.error_code) for t in answer.topics}
+    assert topics == {ids(stage)[SHUT]: (None, DENIED), b"?" * 16: (None, ErrorCode.UNKNOWN_TOPIC_ID)}
 
 
 @pytest.mark.parametrize("version", [0, 9])
@@ -158,9 +158,9 @@ def test_metadata_reports_a_missing_topic_without_auto_creation_as_unknown(stage
 
 def test_metadata_has_the_authorized_operations(stage, peer):
     stage.let(*on_topic(Operation.READ, Operation.ALTER_CONFIGS), *on_cluster(Operation.DESCRIBE, Operation.ALTER))
-    asked = metadata(OPEN, SHUT, include_topic_authorized_operations=True, include_cluster_authorized_operations=True)
+    request = metadata(OPEN, SHUT, include_topic_authorized_operations=True, include_cluster_authorized_operations=True)
 
-    answer = peer.ask(asked, 9)
+    answer = peer.ask(request, 9)
     cluster = peer.ask(DescribeClusterRequest(include_cluster_authorized_operations=True), 0)
 
     may = {Operation.READ, Operation.DESCRIBE, Operation.ALTER_CONFIGS, Operation.DESCRIBE_CONFIGS}
@@ -176,7 +176,7 @@ def test_metadata_has_the_authorized_operations(stage, peer):
     stage.let_everything()
     all_ = peer.ask(DescribeClusterRequest(include_cluster_authorized_operations=True), 0)
     assert all_.cluster_authorized_operations == ALL_OPERATIONS[THE_CLUSTER] == 8096
-    assert peer.ask(asked, 9).topics[0].topic_authorized_operations == ALL_OPERATIONS[TOPICS] == 3576
+    assert peer.ask(request, 9).topics[0].topic_authorized_operations == ALL_OPERATIONS[TOPICS] == 3576
 
 
 def test_describe_topic_partitions_skips_denied_topics(stage, peer):
@@ -193,8 +193,8 @@ def test_describe_topic_partitions_skips_denied_topics(stage, peer):
     assert ([t.name for t in rest.topics], rest.next_cursor) == (["z"], None)
 
     named = peer.ask(DescribeTopicPartitionsRequest(topics=[DescribedTopicName(name=n) for n in ("a", SHUT, "no")]), 0)
-    told = {t.name: (t.error_code, t.topic_id == bytes(16), t.topic_authorized_operations) for t in named.topics}
-    assert told == {
+    topics = {t.name: (t.error_code, t.topic_id == bytes(16), t.topic_authorized_operations) for t in named.topics}
+    assert topics == {
         "a": (0, False, 1 << Operation.DESCRIBE),
         SHUT: (DENIED, True, NOT_REQUESTED),
         "no": (DENIED, True, NOT_REQUESTED),
@@ -214,8 +214,8 @@ def test_create_topics_needs_create_and_hides_options_without_describe_configs(s
 
     answer = peer.ask(creations("my-a", "my-b", "yours", "twice", "twice"), 7)
 
-    told = {t.name: (t.error_code, t.error_message) for t in answer.topics}
-    assert told == {
+    errors = {t.name: (t.error_code, t.error_message) for t in answer.topics}
+    assert errors == {
         "my-a": (0, None),
         "my-b": (0, None),
         "yours": (DENIED, "Authorization failed."),
@@ -232,24 +232,27 @@ def test_create_topics_needs_create_and_hides_options_without_describe_configs(s
 
 def test_delete_topics_needs_delete_and_hides_names_without_describe(stage, peer):
     stage.let(*on_topic(Operation.DESCRIBE))
-    known = ids(stage)
+    topic_ids = ids(stage)
 
     by_name = peer.ask(DeleteTopicsRequest(topic_names=[OPEN, SHUT, "missing"], timeout_ms=1000), 5)
     assert {t.name: t.error_code for t in by_name.responses} == dict.fromkeys((OPEN, SHUT, "missing"), DENIED)
 
-    asked = [DeleteTopicState(name=None, topic_id=known[OPEN]), DeleteTopicState(name=None, topic_id=known[SHUT])]
+    request_topics = [
+        DeleteTopicState(name=None, topic_id=topic_ids[OPEN]),
+        DeleteTopicState(name=None, topic_id=topic_ids[SHUT]),
+    ]
     unknown = DeleteTopicState(name=None, topic_id=b"?" * 16)
-    by_id = peer.ask(DeleteTopicsRequest(topics=[*asked, unknown], timeout_ms=1000), 6)
+    by_id = peer.ask(DeleteTopicsRequest(topics=[*request_topics, unknown], timeout_ms=1000), 6)
     assert {t.topic_id: (t.name, t.error_code) for t in by_id.responses} == {
-        known[OPEN]: (OPEN, DENIED),
-        known[SHUT]: (None, DENIED),
+        topic_ids[OPEN]: (OPEN, DENIED),
+        topic_ids[SHUT]: (None, DENIED),
         b"?" * 16: (None, ErrorCode.UNKNOWN_TOPIC_ID),
     }
-    assert ids(stage) == known
+    assert ids(stage) == topic_ids
 
     stage.let(*on_topic(Operation.DELETE))
-    gone = peer.ask(DeleteTopicsRequest(topic_names=[OPEN, SHUT], timeout_ms=1000), 5)
-    assert {t.name: t.error_code for t in gone.responses} == {OPEN: 0, SHUT: DENIED}
+    response = peer.ask(DeleteTopicsRequest(topic_names=[OPEN, SHUT], timeout_ms=1000), 5)
+    assert {t.name: t.error_code for t in response.responses} == {OPEN: 0, SHUT: DENIED}
     assert set(ids(stage)) == {SHUT}
 
 
@@ -259,8 +262,8 @@ def test_create_partitions_needs_alter(stage, peer):
 
     answer = peer.ask(CreatePartitionsRequest(topics=topics, timeout_ms=1000), 3)
 
-    told = {t.name: t.error_code for t in answer.results}
-    assert told == {OPEN: 0, SHUT: DENIED, "twice": ErrorCode.INVALID_REQUEST}
+    codes = {t.name: t.error_code for t in answer.results}
+    assert codes == {OPEN: 0, SHUT: DENIED, "twice": ErrorCode.INVALID_REQUEST}
     assert len(stage.broker.state.topics.get(SHUT).partitions) == 1
 
 
@@ -282,8 +285,8 @@ def test_produce_appends_to_allowed_topics_and_rejects_denied_ones(stage, peer):
 
     answer = peer.ask(producing(SHUT, OPEN, "missing"), 9)
 
-    told = {t.name: [(p.error_code, p.base_offset) for p in t.partition_responses] for t in answer.responses}
-    assert told == {OPEN: [(0, 1)], SHUT: [(DENIED, -1)], "missing": [(DENIED, -1)]}
+    results = {t.name: [(p.error_code, p.base_offset) for p in t.partition_responses] for t in answer.responses}
+    assert results == {OPEN: [(0, 1)], SHUT: [(DENIED, -1)], "missing": [(DENIED, -1)]}
     assert (end_of(stage, OPEN), end_of(stage, SHUT)) == (2, 1)
 
 
@@ -293,8 +296,8 @@ def test_produce_to_an_unknown_topic_id_is_not_denied(stage, peer):
 
     answer = peer.ask(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=topics), 13)
 
-    told = {t.topic_id: t.partition_responses[0].error_code for t in answer.responses}
-    assert told == {ids(stage)[SHUT]: DENIED, b"?" * 16: ErrorCode.UNKNOWN_TOPIC_ID}
+    codes = {t.topic_id: t.partition_responses[0].error_code for t in answer.responses}
+    assert codes == {ids(stage)[SHUT]: DENIED, b"?" * 16: ErrorCode.UNKNOWN_TOPIC_ID}
 
 
 @pytest.mark.parametrize("names", [(SHUT,), (OPEN, SHUT)])
@@ -318,8 +321,8 @@ def test_produce_response_after_a_flush_reports_denied_topics():
     peer.send(producing(OPEN, SHUT), 9)
     stage.advance(1_000)
 
-    told = {t.name: t.partition_responses[0].error_code for t in peer.take().responses}
-    assert told == {OPEN: 0, SHUT: DENIED}
+    codes = {t.name: t.partition_responses[0].error_code for t in peer.take().responses}
+    assert codes == {OPEN: 0, SHUT: DENIED}
     assert stage.broker.state.amendments == {}
 
 
@@ -331,12 +334,12 @@ def fetching(*names: str, wait_ms: int = 0, session_id: int = 0, epoch: int = -1
     )  # fmt: skip
 
 
-def told_of(answer) -> dict[str, int]:
+def fetch_codes(answer) -> dict[str, int]:
     return {topic.topic: topic.partitions[0].error_code for topic in answer.responses}
 
 
-@pytest.mark.parametrize(("rights", "told"), [((Operation.READ, Operation.WRITE), 0), ((Operation.WRITE,), DENIED)])
-def test_waiting_fetch_checks_rights_again_at_the_end_of_its_wait(stage, peer, rights, told):
+@pytest.mark.parametrize(("rights", "code"), [((Operation.READ, Operation.WRITE), 0), ((Operation.WRITE,), DENIED)])
+def test_waiting_fetch_checks_rights_again_at_the_end_of_its_wait(stage, peer, rights, code):
     stage.let(*on_topic(Operation.READ))
     peer.send(fetching(OPEN, SHUT, wait_ms=500), 12)
     assert peer.take() is None
@@ -345,35 +348,35 @@ def test_waiting_fetch_checks_rights_again_at_the_end_of_its_wait(stage, peer, r
     assert stage.connect().produce(OPEN, b"more").error_code == 0
 
     answer = peer.take()
-    assert told_of(answer) == {OPEN: told, SHUT: DENIED}
-    assert [bool(p.records) for t in answer.responses for p in t.partitions if t.topic == OPEN] == [told == 0]
+    assert fetch_codes(answer) == {OPEN: code, SHUT: DENIED}
+    assert [bool(p.records) for t in answer.responses for p in t.partitions if t.topic == OPEN] == [code == 0]
 
 
 def test_fetch_of_only_denied_topics_is_answered_at_once(stage, peer):
-    assert told_of(peer.ask(fetching(SHUT, "missing", wait_ms=500), 12)) == {SHUT: DENIED, "missing": DENIED}
+    assert fetch_codes(peer.ask(fetching(SHUT, "missing", wait_ms=500), 12)) == {SHUT: DENIED, "missing": DENIED}
 
 
 def test_fetch_session_reports_a_denied_partition_until_it_is_allowed(stage, peer):
     stage.let(*on_topic(Operation.READ))
     first = peer.ask(fetching(OPEN, SHUT, epoch=0), 12)
-    assert told_of(first) == {OPEN: 0, SHUT: DENIED}
+    assert fetch_codes(first) == {OPEN: 0, SHUT: DENIED}
     assert first.session_id > 0
 
     again = peer.ask(fetching(session_id=first.session_id, epoch=1), 12)
-    assert told_of(again) == {SHUT: DENIED}
+    assert fetch_codes(again) == {SHUT: DENIED}
 
     stage.let(*on_topic(Operation.READ), *on_topic(Operation.READ, name=SHUT))
-    assert told_of(peer.ask(fetching(session_id=first.session_id, epoch=2), 12)) == {SHUT: 0}
+    assert fetch_codes(peer.ask(fetching(session_id=first.session_id, epoch=2), 12)) == {SHUT: 0}
 
 
 def test_replica_fetch_needs_cluster_action(stage, peer):
-    asked = fetching(OPEN)
-    asked.replica_id = 1
+    request = fetching(OPEN)
+    request.replica_id = 1
     stage.let(*on_topic(Operation.READ))
-    assert told_of(peer.ask(asked, 12)) == {OPEN: DENIED}
+    assert fetch_codes(peer.ask(request, 12)) == {OPEN: DENIED}
 
     stage.let(*on_cluster(Operation.CLUSTER_ACTION))
-    assert told_of(peer.ask(asked, 12)) == {OPEN: 0}
+    assert fetch_codes(peer.ask(request, 12)) == {OPEN: 0}
 
 
 # ---------------------------------------------------------------- groups
@@ -422,12 +425,12 @@ def test_offset_fetch_of_one_group_needs_describe_on_the_topic(stage, peer, vers
     stage.let_everything()
     peer.ask(committing(OPEN, SHUT), 8)
     stage.let(*on_group(Operation.DESCRIBE), *on_topic(Operation.DESCRIBE))
-    asked = [OffsetFetchRequestTopic(name=name, partition_indexes=[0]) for name in (OPEN, SHUT)]
+    request_topics = [OffsetFetchRequestTopic(name=name, partition_indexes=[0]) for name in (OPEN, SHUT)]
 
-    answer = peer.ask(OffsetFetchRequest(group_id=GROUP, topics=asked), version)
+    answer = peer.ask(OffsetFetchRequest(group_id=GROUP, topics=request_topics), version)
 
-    told = {t.name: (t.partitions[0].error_code, t.partitions[0].committed_offset) for t in answer.topics}
-    assert told == {OPEN: (0, 5), SHUT: (DENIED, -1)}
+    results = {t.name: (t.partitions[0].error_code, t.partitions[0].committed_offset) for t in answer.topics}
+    assert results == {OPEN: (0, 5), SHUT: (DENIED, -1)}
     if version > 1:
         every = peer.ask(OffsetFetchRequest(group_id=GROUP, topics=None), version)
         assert codes_of(every) == {OPEN: 0}
@@ -463,16 +466,16 @@ def test_list_describe_and_delete_groups_need_rights_on_the_group(stage, peer):
 
     assert [g.group_id for g in peer.ask(ListGroupsRequest(), 4).groups] == [GROUP]
     assert stage.log_lines() == []
-    asked = DescribeGroupsRequest(groups=["other", GROUP], include_authorized_operations=True)
-    described = peer.ask(asked, 5)
+    request = DescribeGroupsRequest(groups=["other", GROUP], include_authorized_operations=True)
+    described = peer.ask(request, 5)
     assert {g.group_id: (g.error_code, g.authorized_operations) for g in described.groups} == {
         GROUP: (0, 1 << Operation.READ | 1 << Operation.DESCRIBE),
         "other": (ErrorCode.GROUP_AUTHORIZATION_FAILED, NOT_REQUESTED),
     }
     stage.let(*on_group(Operation.DELETE, name="other"))
-    gone = peer.ask(DeleteGroupsRequest(groups_names=[GROUP, "other", GROUP]), 2)
+    delete_response = peer.ask(DeleteGroupsRequest(groups_names=[GROUP, "other", GROUP]), 2)
     refused = ErrorCode.GROUP_AUTHORIZATION_FAILED
-    assert [(r.group_id, r.error_code) for r in gone.results] == [("other", 0), (GROUP, refused)]
+    assert [(r.group_id, r.error_code) for r in delete_response.results] == [("other", 0), (GROUP, refused)]
     stage.let(*on_cluster(Operation.DESCRIBE))
     assert [g.group_id for g in peer.ask(ListGroupsRequest(), 4).groups] == [GROUP]
     stage.let_everything()
@@ -515,20 +518,22 @@ def test_denied_topic_prevents_adding_any_partition_to_the_transaction():
     peer.create(OPEN)
     stage.let(acl(Operation.WRITE, IDS, TRANSACTIONAL_ID), *on_topic(Operation.WRITE))
     before = state_of(stage)
-    asked = [AddPartitionsToTxnTopic(name=name, partitions=[0]) for name in (OPEN, TOPIC, "__consumer_offsets")]
+    request_topics = [
+        AddPartitionsToTxnTopic(name=name, partitions=[0]) for name in (OPEN, TOPIC, "__consumer_offsets")
+    ]
 
     answer = peer.ask(
         AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=TRANSACTIONAL_ID,
             v3_and_below_producer_id=things.producer_id,
             v3_and_below_producer_epoch=things.producer_epoch,
-            v3_and_below_topics=asked,
+            v3_and_below_topics=request_topics,
         ),
         3,
     )
 
-    told = {t.name: t.results_by_partition[0].partition_error_code for t in answer.results_by_topic_v3_and_below}
-    assert told == {OPEN: ErrorCode.OPERATION_NOT_ATTEMPTED, TOPIC: DENIED, "__consumer_offsets": DENIED}
+    codes = {t.name: t.results_by_partition[0].partition_error_code for t in answer.results_by_topic_v3_and_below}
+    assert codes == {OPEN: ErrorCode.OPERATION_NOT_ATTEMPTED, TOPIC: DENIED, "__consumer_offsets": DENIED}
     assert state_of(stage) == before
 
 
@@ -567,7 +572,7 @@ def test_idempotent_producer_needs_write_on_any_topic(stage, peer, acls, is_allo
 
 def test_config_requests_check_rights_on_each_resource(stage, peer):
     stage.let(*on_topic(Operation.DESCRIBE_CONFIGS), *on_group(Operation.DESCRIBE_CONFIGS))
-    asked = [
+    resources = [
         DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
         for kind, name in [
             (ConfigResourceType.TOPIC, OPEN), (ConfigResourceType.TOPIC, SHUT), (ConfigResourceType.GROUP, GROUP),
@@ -575,7 +580,7 @@ def test_config_requests_check_rights_on_each_resource(stage, peer):
         ]
     ]  # fmt: skip
 
-    answer = peer.ask(DescribeConfigsRequest(resources=asked), 4)
+    answer = peer.ask(DescribeConfigsRequest(resources=resources), 4)
 
     assert {r.resource_name: (r.error_code, r.error_message) for r in answer.results} == {
         OPEN: (0, None),

@@ -15,8 +15,8 @@ LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 
 
 def find(peer, timestamp: int, version: int = 11, *, topic: str = "a", partition: int = 0, times: int = 1):
-    asked = [ListOffsetsPartition(partition_index=partition, timestamp=timestamp)] * times
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=asked)])
+    request_partitions = [ListOffsetsPartition(partition_index=partition, timestamp=timestamp)] * times
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=request_partitions)])
     got = peer.ask(request, version).topics[0].partitions[0]
     return got.error_code, got.offset, got.timestamp
 
@@ -82,8 +82,10 @@ def test_end_of_the_current_leader_epoch_is_the_log_end(peer):
     produced(peer)
 
     def end(partition: int, epoch: int, version: int, current: int = -1):
-        asked = OffsetForLeaderPartition(partition=partition, leader_epoch=epoch, current_leader_epoch=current)
-        request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="a", partitions=[asked])])
+        request_partition = OffsetForLeaderPartition(
+            partition=partition, leader_epoch=epoch, current_leader_epoch=current
+        )
+        request = OffsetForLeaderEpochRequest(topics=[OffsetForLeaderTopic(topic="a", partitions=[request_partition])])
         got = peer.ask(request, version).topics[0].partitions[0]
         return got.error_code, got.leader_epoch, got.end_offset
 

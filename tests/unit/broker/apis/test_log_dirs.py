@@ -21,8 +21,8 @@ from support.raw.transactional import Transactional
 
 
 def log_dir(peer, topics: dict[str, list[int]] | None = None, version: int = 5):
-    asked = topics and [DescribableLogDirTopic(topic=name, partitions=at) for name, at in topics.items()]
-    answer = peer.ask(DescribeLogDirsRequest(topics=asked), version)
+    request_topics = topics and [DescribableLogDirTopic(topic=name, partitions=at) for name, at in topics.items()]
+    answer = peer.ask(DescribeLogDirsRequest(topics=request_topics), version)
     assert answer.error_code == 0
     (result,) = answer.results
     return result
@@ -74,8 +74,8 @@ def test_describe_log_dirs_reports_disk_error_of_the_data_folder():
 def test_alter_replica_log_dirs_accepts_only_the_present_folder(peer, version):
     peer.create("a")
     here, elsewhere = (
-        AlterLogDir(path=path, topics=[AlterLogDirTopic(name=name, partitions=at) for name, at in wanted.items()])
-        for path, wanted in (("memory", {"a": [0, 1], "gone": [0]}), ("/elsewhere", {"a": [0]}))
+        AlterLogDir(path=path, topics=[AlterLogDirTopic(name=name, partitions=at) for name, at in partitions.items()])
+        for path, partitions in (("memory", {"a": [0, 1], "gone": [0]}), ("/elsewhere", {"a": [0]}))
     )
 
     answer = peer.ask(AlterReplicaLogDirsRequest(dirs=[here, elsewhere]), version)
@@ -91,8 +91,8 @@ def test_alter_replica_log_dirs_accepts_only_the_present_folder(peer, version):
 
 
 def producers_of(peer, topic: str, *partitions: int):
-    asked = [DescribeProducersTopic(name=topic, partition_indexes=list(partitions))]
-    (answered,) = peer.ask(DescribeProducersRequest(topics=asked), 0).topics
+    request_topics = [DescribeProducersTopic(name=topic, partition_indexes=list(partitions))]
+    (answered,) = peer.ask(DescribeProducersRequest(topics=request_topics), 0).topics
     assert answered.name == topic
     return answered.partitions
 

@@ -73,10 +73,10 @@ def test_metadata_finds_a_topic_by_id(peer):
     peer.create("a")
     topic_id = peer.topic_id("a")
 
-    known = peer.ask(MetadataRequest(topics=[MetadataRequestTopic(topic_id=topic_id, name=None)]), 12).topics[0]
+    topic = peer.ask(MetadataRequest(topics=[MetadataRequestTopic(topic_id=topic_id, name=None)]), 12).topics[0]
     unknown = peer.ask(MetadataRequest(topics=[MetadataRequestTopic(topic_id=b"x" * 16, name=None)]), 12).topics[0]
 
-    assert (known.name, known.error_code) == ("a", 0)
+    assert (topic.name, topic.error_code) == ("a", 0)
     assert (unknown.name, unknown.error_code) == (None, ErrorCode.UNKNOWN_TOPIC_ID)
 
 
@@ -95,8 +95,8 @@ def test_metadata_returns_the_advertised_listener():
 
 
 def test_describe_cluster_has_no_controller_endpoints(peer):
-    told = peer.ask(DescribeClusterRequest(), 2)
+    response = peer.ask(DescribeClusterRequest(), 2)
     refused = peer.ask(DescribeClusterRequest(endpoint_type=2), 2)
 
-    assert [(b.broker_id, b.host, b.port) for b in told.brokers] == [(1, "127.0.0.1", 9092)]
+    assert [(b.broker_id, b.host, b.port) for b in response.brokers] == [(1, "127.0.0.1", 9092)]
     assert refused.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE

@@ -203,7 +203,7 @@ def test_change_of_a_static_broker_option_is_rejected(peer, option, name):
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "told"),
+    ("option", "value", "reason"),
     [
         ("message.max.bytes", "-1", "expected an integer >= 0"),
         ("log.cleanup.policy", "shrink", "expected one of delete, compact"),
@@ -211,13 +211,13 @@ def test_change_of_a_static_broker_option_is_rejected(peer, option, name):
         ("max.connections.per.ip.overrides", "here:7", "expected ADDRESS:COUNT"),
     ],
 )
-def test_invalid_value_of_a_broker_option_is_rejected_without_effect(stage, peer, option, value, told):
+def test_invalid_value_of_a_broker_option_is_rejected_without_effect(stage, peer, option, value, reason):
     before = stage.broker.state.config
 
     code, message = change(peer, ALL, ("log.retention.ms", SET, "5"), (option, SET, value))
 
     assert code == ErrorCode.INVALID_REQUEST
-    assert told in message
+    assert reason in message
     assert stage.broker.state.config is before
 
 

@@ -35,15 +35,15 @@ def change(peer, options, name="g", validate_only=False):
         AlterableConfig(name=n, config_operation=DELETE if v is None else SET, value=v) for n, v in options.items()
     ]
     resource = AlterConfigsResource(resource_type=GROUP, resource_name=name, configs=configs)
-    (told,) = peer.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only), 1).responses
-    return told.error_code, told.error_message
+    (result,) = peer.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only), 1).responses
+    return result.error_code, result.error_message
 
 
 def described(peer, name="g"):
     request = DescribeConfigsRequest(resources=[DescribeConfigsResource(resource_type=GROUP, resource_name=name)])
-    (told,) = peer.ask(request, 4).results
-    assert told.error_code == 0
-    return {config.name: (config.value, config.config_source) for config in told.configs}
+    (result,) = peer.ask(request, 4).results
+    assert result.error_code == 0
+    return {config.name: (config.value, config.config_source) for config in result.configs}
 
 
 def listed(peer):
@@ -176,9 +176,9 @@ def test_group_options_above_the_size_limit_are_rejected(peer):
 
 
 @pytest.mark.parametrize(
-    "held", [b"[]", b'{"version": 2, "groups": {}}', b'{"version": 1, "groups": {"g": {"x": 1}}}', b"{"]
+    "content", [b"[]", b'{"version": 2, "groups": {}}', b'{"version": 1, "groups": {"g": {"x": 1}}}', b"{"]
 )
-def test_invalid_group_options_file_prevents_the_broker_start(stage, held):
-    stage.storage.replace(GROUP_OPTIONS_FILE, held)
+def test_invalid_group_options_file_prevents_the_broker_start(stage, content):
+    stage.storage.replace(GROUP_OPTIONS_FILE, content)
     with pytest.raises(StorageError, match=r"kohort-group-options\.json cannot be read .* Repair"):
         stage.restart()

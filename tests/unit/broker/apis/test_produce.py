@@ -42,14 +42,14 @@ def test_each_version_of_produce_is_answered(peer):
 
 def test_produce_from_version_13_names_the_topic_by_id(peer):
     peer.create("a")
-    asked = produce_request("a", batch(b"v"))
-    asked.topic_data[0].topic_id = peer.topic_id("a")
+    request = produce_request("a", batch(b"v"))
+    request.topic_data[0].topic_id = peer.topic_id("a")
 
-    known = peer.ask(asked, 13).responses[0]
-    asked.topic_data[0].topic_id = b"?" * 16
-    unknown = peer.ask(asked, 13).responses[0]
+    topic = peer.ask(request, 13).responses[0]
+    request.topic_data[0].topic_id = b"?" * 16
+    unknown = peer.ask(request, 13).responses[0]
 
-    assert known.partition_responses[0].base_offset == 0
+    assert topic.partition_responses[0].base_offset == 0
     assert unknown.partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
@@ -106,19 +106,19 @@ def test_damaged_batch_is_rejected_with_a_retriable_error(peer, version):
         for bit in range(8):
             damaged = bytearray(whole)
             damaged[at] ^= 1 << bit
-            asked = produce_request("a", bytes(damaged))
+            request = produce_request("a", bytes(damaged))
             if version >= 13:
-                asked.topic_data[0].topic_id = peer.topic_id("a")
-            answer = peer.ask(asked, version).responses[0].partition_responses[0]
+                request.topic_data[0].topic_id = peer.topic_id("a")
+            answer = peer.ask(request, version).responses[0].partition_responses[0]
             assert answer.error_code == ErrorCode.CORRUPT_MESSAGE, f"bit {bit} of byte {at}: {answer.error_message}"
 
 
 def test_produce_rejects_a_partition_without_records(peer):
     peer.create("a")
-    asked = produce_request("a", b"")
-    asked.topic_data[0].partition_data[0].records = None
+    request = produce_request("a", b"")
+    request.topic_data[0].partition_data[0].records = None
 
-    answer = peer.ask(asked, 9).responses[0].partition_responses[0]
+    answer = peer.ask(request, 9).responses[0].partition_responses[0]
 
     assert answer.error_code == ErrorCode.INVALID_RECORD
 
@@ -131,10 +131,10 @@ def test_batch_above_max_message_bytes_is_rejected(peer):
 
 def test_zstd_needs_produce_version_7(peer):
     peer.create("a")
-    asked = produce_request("a", batch(b"v", codec=Codec.ZSTD))
+    request = produce_request("a", batch(b"v", codec=Codec.ZSTD))
 
-    old = peer.ask(asked, 6).responses[0].partition_responses[0]
-    new = peer.ask(asked, 7).responses[0].partition_responses[0]
+    old = peer.ask(request, 6).responses[0].partition_responses[0]
+    new = peer.ask(request, 7).responses[0].partition_responses[0]
 
     assert (old.error_code, new.error_code) == (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, 0)
 

@@ -19,8 +19,8 @@ from support.machines.cluster_stage import ClusterStage
 def stage():
     stage = ClusterStage()
     by_hand = [CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2])]
-    asked = CreatableTopic(name="orders", num_partitions=-1, replication_factor=-1, assignments=by_hand)
-    assert stage.peer().ask(CreateTopicsRequest(topics=[asked]), 7).topics[0].error_code == 0
+    request_topic = CreatableTopic(name="orders", num_partitions=-1, replication_factor=-1, assignments=by_hand)
+    assert stage.peer().ask(CreateTopicsRequest(topics=[request_topic]), 7).topics[0].error_code == 0
     return stage
 
 
@@ -118,8 +118,10 @@ def test_invalid_reassignment_is_rejected(stage):
     assert [stage.reassign("orders", 0, to) for to in ([], [1, 1], [9])] == [bad] * 3
     assert stage.reassign("orders", 5, [1]) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert stage.reassign("nope", 0, [1]) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    asked = ReassignableTopic(name="orders", partitions=[ReassignablePartition(partition_index=0, replicas=[1])])
-    request = AlterPartitionReassignmentsRequest(topics=[asked], allow_replication_factor_change=False)
+    request_topic = ReassignableTopic(
+        name="orders", partitions=[ReassignablePartition(partition_index=0, replicas=[1])]
+    )
+    request = AlterPartitionReassignmentsRequest(topics=[request_topic], allow_replication_factor_change=False)
     answer = stage.peer().ask(request, 1)
     assert answer.responses[0].partitions[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
     assert placed(stage).replicas == [1, 2]

@@ -23,8 +23,8 @@ SHA_256, SHA_512 = "SCRAM-SHA-256", "SCRAM-SHA-512"
 
 def upsertion(name="alice", password="planted", mechanism=SHA_256, iterations=4096, **fields):
     salted = Derivation(Secret(password), b"salt", iterations, HASHES[mechanism]).derive()
-    given = {"mechanism": MECHANISM_NUMBERS[mechanism], "salt": b"salt", "salted_password": salted} | fields
-    return ScramCredentialUpsertion(name=name, iterations=iterations, **given)
+    all_fields = {"mechanism": MECHANISM_NUMBERS[mechanism], "salt": b"salt", "salted_password": salted} | fields
+    return ScramCredentialUpsertion(name=name, iterations=iterations, **all_fields)
 
 
 def alter(peer, *upsertions, delete=()):
@@ -34,8 +34,8 @@ def alter(peer, *upsertions, delete=()):
 
 
 def described(peer, *names):
-    asked = [UserName(name=name) for name in names] if names else None
-    answer = peer.ask(DescribeUserScramCredentialsRequest(users=asked), 0)
+    users = [UserName(name=name) for name in names] if names else None
+    answer = peer.ask(DescribeUserScramCredentialsRequest(users=users), 0)
     assert answer.error_code == 0
     return {
         r.user: r.error_message or [(info.mechanism, info.iterations) for info in r.credential_infos]

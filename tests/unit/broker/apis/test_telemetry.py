@@ -31,13 +31,15 @@ def ask(peer, client_instance_id=NO_ID, client_id="tester"):
     return peer.ask(GetTelemetrySubscriptionsRequest(client_instance_id=client_instance_id), 0, client_id=client_id)
 
 
-def push(peer, given, metrics=b"", **changed):
-    asked = PushTelemetryRequest(
-        client_instance_id=given.client_instance_id, subscription_id=given.subscription_id, metrics=metrics
+def push(peer, subscription, metrics=b"", **changed):
+    request = PushTelemetryRequest(
+        client_instance_id=subscription.client_instance_id,
+        subscription_id=subscription.subscription_id,
+        metrics=metrics,
     )
     for name, value in changed.items():
-        setattr(asked, name, value)
-    return peer.ask(asked, 0).error_code
+        setattr(request, name, value)
+    return peer.ask(request, 0).error_code
 
 
 def subscribe(peer, name="s", **options):
@@ -68,12 +70,16 @@ def reports(peer):
 
 class TestSubscriptions:
     def test_client_without_subscription_requests_one_again_after_five_minutes(self, peer):
-        given = ask(peer)
+        subscription = ask(peer)
 
-        assert (given.error_code, given.requested_metrics, given.push_interval_ms) == (0, [], MINUTES_5)
-        assert given.accepted_compression_types == [Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY]
-        assert given.telemetry_max_bytes == 1 << 20
-        assert given.client_instance_id not in (NO_ID, bytes(15) + b"\1")
+        assert (subscription.error_code, subscription.requested_metrics, subscription.push_interval_ms) == (
+            0,
+            [],
+            MINUTES_5,
+        )
+        assert subscription.accepted_compression_types == [Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY]
+        assert subscription.telemetry_max_bytes == 1 << 20
+        assert subscription.client_instance_id not in (NO_ID, bytes(15) + b"\1")
 
     def test_client_keeps_its_client_instance_id(self, peer):
         assert ask(peer, ANOTHER).client_instance_id == ANOTHER
@@ -95,17 +101,17 @@ class TestSubscriptions:
         subscribe(peer, "two", metrics="b.,c.", interval_ms="1000")
         subscribe(peer, "three", metrics="d.", interval_ms="100", match="client_id=no.*")
 
-        given = ask(peer)
+        subscription = ask(peer)
 
-        assert (given.requested_metrics, given.push_interval_ms) == (["a.", "b.", "c."], 1000)
+        assert (subscription.requested_metrics, subscription.push_interval_ms) == (["a.", "b.", "c."], 1000)
 
     def test_subscription_of_all_metrics_replaces_the_metrics_of_other_subscriptions(self, peer):
         subscribe(peer, "one", metrics="*", interval_ms="3600000")
         subscribe(peer, "two", metrics="b.")
 
-        given = ask(peer)
+        subscription = ask(peer)
 
-        assert (given.requested_metrics, given.push_interval_ms) == (["*"], MINUTES_5), (
+        assert (subscription.requested_metrics, subscription.push_interval_ms) == (["*"], MINUTES_5), (
             "as in Kafka, the interval is at most five minutes"
         )
 
@@ -139,47 +145,47 @@ class TestSubscriptions:
         assert ask(peer).requested_metrics == []
 
     def test_early_subscription_request_is_throttled(self, stage, peer):
-        given = ask(peer)
+        subscription = ask(peer)
 
-        assert ask(peer, given.client_instance_id).error_code == EARLY
+        assert ask(peer, subscription.client_instance_id).error_code == EARLY
         stage.advance(MINUTES_5)
-        assert ask(peer, given.client_instance_id).subscription_id == given.subscription_id
+        assert ask(peer, subscription.client_instance_id).subscription_id == subscription.subscription_id
 
     def test_subscription_request_after_a_changed_subscription_is_not_throttled(self, peer):
-        given = ask(peer)
+        subscription = ask(peer)
         subscribe(peer, metrics="a.")
 
-        anew = ask(peer, given.client_instance_id)
+        changed = ask(peer, subscription.client_instance_id)
 
-        assert anew.requested_metrics == ["a."]
-        assert anew.subscription_id != given.subscription_id
+        assert changed.requested_metrics == ["a."]
+        assert changed.subscription_id != subscription.subscription_id
 
 
 class TestAcceptedPushes:
     def test_pushes_are_accepted_once_per_interval(self, stage, peer):
         subscribe(peer, metrics="*", interval_ms="1000")
-        given = ask(peer)
+        subscription = ask(peer)
 
-        assert push(peer, given, PUSH) == 0
-        assert push(peer, given, PUSH) == EARLY
+        assert push(peer, subscription, PUSH) == 0
+        assert push(peer, subscription, PUSH) == EARLY
         stage.advance(999)
-        assert push(peer, given, PUSH) == EARLY
+        assert push(peer, subscription, PUSH) == EARLY
         stage.advance(1)
-        assert push(peer, given, PUSH) == 0
+        assert push(peer, subscription, PUSH) == 0
 
     def test_terminating_push_is_accepted_early_and_only_once(self, peer):
-        given = ask(peer)
-        push(peer, given)
+        subscription = ask(peer)
+        push(peer, subscription)
 
-        assert push(peer, given, PUSH, terminating=True) == 0
-        assert push(peer, given, PUSH) == ErrorCode.INVALID_REQUEST
+        assert push(peer, subscription, PUSH, terminating=True) == 0
+        assert push(peer, subscription, PUSH) == ErrorCode.INVALID_REQUEST
 
     def test_push_with_an_unknown_instance_id_and_current_subscription_is_accepted(self, stage, peer):
-        given = ask(peer)
+        subscription = ask(peer)
         peer.leave()
         back = stage.connect()
 
-        assert push(back, given, PUSH) == 0
+        assert push(back, subscription, PUSH) == 0
 
     @pytest.mark.parametrize("codec", Codec)
     def test_push_is_accepted_in_each_codec(self, peer, codec):
@@ -187,9 +193,9 @@ class TestAcceptedPushes:
         assert len(reports(peer)) == 1
 
     def test_several_clients_push_on_one_connection(self, peer):
-        given = [ask(peer) for _ in range(3)]
+        subscriptions = [ask(peer) for _ in range(3)]
 
-        assert [push(peer, one, PUSH) for one in given] == [0, 0, 0]
+        assert [push(peer, one, PUSH) for one in subscriptions] == [0, 0, 0]
 
 
 class TestRejectedPushes:
@@ -198,30 +204,30 @@ class TestRejectedPushes:
         assert push(peer, ask(peer), PUSH, client_instance_id=reserved) == ErrorCode.INVALID_REQUEST
 
     def test_push_with_another_subscription_id_is_rejected(self, peer):
-        given = ask(peer)
+        subscription = ask(peer)
 
-        assert push(peer, given, PUSH, subscription_id=given.subscription_id ^ 1) == UNKNOWN
-        assert ask(peer, given.client_instance_id).error_code == 0
+        assert push(peer, subscription, PUSH, subscription_id=subscription.subscription_id ^ 1) == UNKNOWN
+        assert ask(peer, subscription.client_instance_id).error_code == 0
 
     def test_push_by_an_outdated_metrics_subscription_is_rejected(self, peer):
-        given = ask(peer)
+        subscription = ask(peer)
         subscribe(peer, metrics="a.")
 
-        assert push(peer, given, PUSH) == UNKNOWN
+        assert push(peer, subscription, PUSH) == UNKNOWN
 
     def test_push_with_an_unknown_codec_is_rejected(self, peer):
-        given = ask(peer)
+        subscription = ask(peer)
 
-        assert push(peer, given, PUSH, compression_type=9) == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-        assert ask(peer, given.client_instance_id).error_code == 0
+        assert push(peer, subscription, PUSH, compression_type=9) == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        assert ask(peer, subscription.client_instance_id).error_code == 0
 
     def test_push_above_telemetry_max_bytes_is_rejected(self):
         stage = BrokerStage(**{"telemetry.max.bytes": 1000})
         peer = stage.connect()
-        given = ask(peer)
+        subscription = ask(peer)
 
-        assert given.telemetry_max_bytes == 1000
-        assert push(peer, given, bytes(1001)) == ErrorCode.TELEMETRY_TOO_LARGE
+        assert subscription.telemetry_max_bytes == 1000
+        assert push(peer, subscription, bytes(1001)) == ErrorCode.TELEMETRY_TOO_LARGE
 
     @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
     def test_push_that_decompresses_above_the_limit_is_rejected(self, peer, codec):
@@ -241,25 +247,25 @@ class TestRejectedPushes:
 class TestStoredReports:
     def test_client_metrics_topic_has_the_last_report_of_a_client(self, stage, peer):
         peer.ask(ApiVersionsRequest(client_software_name="franz", client_software_version="1.2.3"), 3)
-        given = ask(peer)
-        push(peer, given, PUSH)
+        subscription = ask(peer)
+        push(peer, subscription, PUSH)
 
-        (told,) = reports(peer)
+        (report,) = reports(peer)
 
-        assert (told.client_id, told.host, told.software_name, told.software_version) == (
+        assert (report.client_id, report.host, report.software_name, report.software_version) == (
             *("tester", "/127.0.0.1"),
             *("franz", "1.2.3"),
         )
-        assert (told.group, told.member_id, told.at_ms) == ("g", "m-1", stage.now_ms)
-        assert told.values == (MetricValue("poll.idle.ratio.avg", 0.25),)
-        assert told.value("poll.idle.ratio.avg") == 0.25
-        assert told.value("another") is None
+        assert (report.group, report.member_id, report.at_ms) == ("g", "m-1", stage.now_ms)
+        assert report.values == (MetricValue("poll.idle.ratio.avg", 0.25),)
+        assert report.value("poll.idle.ratio.avg") == 0.25
+        assert report.value("another") is None
 
     def test_client_reports_in_memory_are_removed_with_their_connection(self, stage, peer):
         instances = stage.broker.state.client_metrics.instances
         push(peer, ask(peer), PUSH)
 
-        assert [told.group for told in instances.reports(stage.now_ms)] == ["g"]
+        assert [report.group for report in instances.reports(stage.now_ms)] == ["g"]
         peer.leave()
         assert list(instances.reports(stage.now_ms)) == []
         assert len(instances) == 0
@@ -293,12 +299,12 @@ class TestStoredReports:
         peer = stage.connect()
         two = metrics_data(gauge("a", 1), gauge("b", 2))
 
-        given = [ask(peer) for _ in range(4)]
-        for one in given:
+        subscriptions = [ask(peer) for _ in range(4)]
+        for one in subscriptions:
             push(peer, one, two)
 
-        told = list(stage.broker.state.client_metrics.instances.reports(stage.now_ms))
-        assert sum(len(one.values) for one in told) == 4, "the reports of the last two clients remain"
+        client_reports = list(stage.broker.state.client_metrics.instances.reports(stage.now_ms))
+        assert sum(len(one.values) for one in client_reports) == 4, "the reports of the last two clients remain"
 
     def test_push_without_metrics_is_not_stored(self, stage, peer):
         assert push(peer, ask(peer)) == 0

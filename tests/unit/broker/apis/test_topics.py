@@ -37,9 +37,9 @@ def test_created_topic_is_returned_with_its_options(peer):
     (made,) = create(peer, topic("a", 3, configs=[config]))
 
     assert (made.error_code, made.num_partitions, made.replication_factor) == (0, 3, 1)
-    told = {c.name: (c.value, c.config_source) for c in made.configs}
-    assert told["retention.ms"] == ("1000", 1)
-    assert told["cleanup.policy"] == ("delete", 5)
+    options = {c.name: (c.value, c.config_source) for c in made.configs}
+    assert options["retention.ms"] == ("1000", 1)
+    assert options["cleanup.policy"] == ("delete", 5)
     assert made.topic_id == peer.topic_id("a")
 
 
@@ -105,9 +105,9 @@ def test_manual_replica_assignment_must_name_this_broker(peer):
 
 def test_create_partitions_rejects_a_duplicate_topic_in_a_single_response_entry(peer):
     create(peer, topic("a"))
-    asked = CreatePartitionsTopic(name="a", count=2, assignments=None)
+    request_topic = CreatePartitionsTopic(name="a", count=2, assignments=None)
 
-    (answer,) = peer.ask(CreatePartitionsRequest(topics=[asked, asked], timeout_ms=1), 3).results
+    (answer,) = peer.ask(CreatePartitionsRequest(topics=[request_topic, request_topic], timeout_ms=1), 3).results
 
     assert answer.error_code == ErrorCode.INVALID_REQUEST
 
@@ -158,8 +158,8 @@ def test_create_partitions_rejects_a_smaller_number_of_partitions(peer):
     create(peer, topic("a", 2))
 
     def widen(name: str, count: int, version: int = 3):
-        asked = CreatePartitionsTopic(name=name, count=count, assignments=None)
-        return peer.ask(CreatePartitionsRequest(topics=[asked], timeout_ms=1), version).results[0].error_code
+        request_topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
+        return peer.ask(CreatePartitionsRequest(topics=[request_topic], timeout_ms=1), version).results[0].error_code
 
     assert [widen("a", 3, 0), widen("a", 3), widen("a", 1), widen("zzz", 3), widen("a", 5, 2)] == [
         0,
@@ -177,8 +177,10 @@ def test_delete_records_moves_the_log_start_offset(peer):
         peer.produce("a", value)
 
     def cut(offset: int, name: str = "a"):
-        asked = DeleteRecordsPartition(partition_index=0, offset=offset)
-        request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=name, partitions=[asked])], timeout_ms=1)
+        request_partition = DeleteRecordsPartition(partition_index=0, offset=offset)
+        request = DeleteRecordsRequest(
+            topics=[DeleteRecordsTopic(name=name, partitions=[request_partition])], timeout_ms=1
+        )
         got = peer.ask(request, 2).topics[0].partitions[0]
         return got.error_code, got.low_watermark
 

@@ -85,8 +85,8 @@ def test_list_offsets_by_time_for_read_committed_finds_no_records_of_open_transa
     from kohort.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
     def at(isolation):
-        asked = ListOffsetsPartition(partition_index=0, timestamp=1_700_000_000_000)
-        topics = [ListOffsetsTopic(name="a", partitions=[asked])]
+        request_partition = ListOffsetsPartition(partition_index=0, timestamp=1_700_000_000_000)
+        topics = [ListOffsetsTopic(name="a", partitions=[request_partition])]
         answer = peer.ask(ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=topics), 4)
         return answer.topics[0].partitions[0].offset
 
@@ -107,8 +107,10 @@ def test_read_committed_fetch_waits_for_the_end_of_an_open_transaction(stage, pe
     from kohort.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
     waiting = stage.connect()
-    asked = FetchTopic(topic="a", partitions=[FetchPartition(partition=0, partition_max_bytes=1 << 20)])
-    waiting.send(FetchRequest(max_wait_ms=60_000, min_bytes=1, isolation_level=1, session_epoch=-1, topics=[asked]), 12)
+    request_topic = FetchTopic(topic="a", partitions=[FetchPartition(partition=0, partition_max_bytes=1 << 20)])
+    waiting.send(
+        FetchRequest(max_wait_ms=60_000, min_bytes=1, isolation_level=1, session_epoch=-1, topics=[request_topic]), 12
+    )
     producer.send("a", b"third")
     assert waiting.take() is None, "records of an open transaction do not wake the fetch"
 

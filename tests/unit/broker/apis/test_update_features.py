@@ -36,7 +36,7 @@ def test_response_of_older_update_features_versions_has_a_result_for_each_featur
 
 
 @pytest.mark.parametrize(
-    ("asked", "reason"),
+    ("feature_update", "reason"),
     [
         (feature("group.version", 2), "The broker only supports versions 0 to 1."),
         (feature("metadata.version", 6), "The broker only supports versions 7 to 33."),
@@ -46,11 +46,11 @@ def test_response_of_older_update_features_versions_has_a_result_for_each_featur
         (feature("no.such.feature", 1), "The broker does not support this feature, only metadata.version, "),
     ],
 )
-def test_invalid_feature_level_is_rejected_with_the_message_of_kafka(peer, asked, reason):
-    answer = update(peer, asked)
+def test_invalid_feature_level_is_rejected_with_the_message_of_kafka(peer, feature_update, reason):
+    answer = update(peer, feature_update)
 
     assert answer.error_code == ErrorCode.INVALID_UPDATE_VERSION
-    prefix = f"{FAILED}Invalid update version {asked.max_version_level} for feature {asked.feature}. "
+    prefix = f"{FAILED}Invalid update version {feature_update.max_version_level} for feature {feature_update.feature}. "
     assert answer.error_message.startswith(prefix + reason)
 
 

@@ -36,13 +36,13 @@ def stage():
 
 def create(stage, topic, partitions=1, replicas=-1, assignments=()):
     by_hand = [CreatableReplicaAssignment(partition_index=i, broker_ids=list(a)) for i, a in enumerate(assignments)]
-    asked = CreatableTopic(
+    request_topic = CreatableTopic(
         name=topic,
         num_partitions=-1 if by_hand else partitions,
         replication_factor=-1 if by_hand else replicas,
         assignments=by_hand,
     )
-    return stage.peer().ask(CreateTopicsRequest(topics=[asked]), 7).topics[0]
+    return stage.peer().ask(CreateTopicsRequest(topics=[request_topic]), 7).topics[0]
 
 
 def describe(stage, topic):
@@ -77,8 +77,10 @@ def test_replication_factor_is_limited_by_the_live_nodes(stage):
     assert [p.leader_id for p in describe(stage, "c")] == [3, 2]
     assert create(stage, "d", assignments=[[3, 9]]).error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert create(stage, "e", assignments=[[3], [1, 2]]).error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    asked = CreatePartitionsTopic(name="c", count=3, assignments=[CreatePartitionsAssignment(broker_ids=[1, 2])])
-    assert stage.peer().ask(CreatePartitionsRequest(topics=[asked]), 3).results[0].error_code == 0
+    request_topic = CreatePartitionsTopic(
+        name="c", count=3, assignments=[CreatePartitionsAssignment(broker_ids=[1, 2])]
+    )
+    assert stage.peer().ask(CreatePartitionsRequest(topics=[request_topic]), 3).results[0].error_code == 0
     assert [p.replica_nodes for p in describe(stage, "c")] == [[3, 1], [2, 3], [1, 2]]
 
 
@@ -114,12 +116,12 @@ def test_each_replica_describes_the_producers_of_a_partition(stage):
     produced = build_batch([record], producer_id=7, producer_epoch=0, base_sequence=0)
     assert stage.peer(2).produce("orders", batch=produced).error_code == 0
 
-    asked = DescribeProducersRequest(topics=[DescribeProducersTopic(name="orders", partition_indexes=[0])])
-    told = {node: stage.peer(node).ask(asked, 0).topics[0].partitions[0] for node in (1, 2, 3)}
+    request = DescribeProducersRequest(topics=[DescribeProducersTopic(name="orders", partition_indexes=[0])])
+    results = {node: stage.peer(node).ask(request, 0).topics[0].partitions[0] for node in (1, 2, 3)}
 
-    assert told[1].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert [producer.producer_id for producer in told[2].active_producers] == [7]
-    assert told[3] == told[2]
+    assert results[1].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert [producer.producer_id for producer in results[2].active_producers] == [7]
+    assert results[3] == results[2]
 
 
 @pytest.mark.parametrize(

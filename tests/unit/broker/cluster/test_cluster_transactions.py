@@ -19,8 +19,8 @@ class Router:
         self.transactional_id = transactional_id
 
     def coordinator(self):
-        asked = FindCoordinatorRequest(key_type=1, coordinator_keys=[self.transactional_id])
-        return self.stage.peer().ask(asked, 4).coordinators[0].node_id
+        request = FindCoordinatorRequest(key_type=1, coordinator_keys=[self.transactional_id])
+        return self.stage.peer().ask(request, 4).coordinators[0].node_id
 
     def ask(self, message, version):
         if isinstance(message, ProduceRequest):
@@ -69,8 +69,10 @@ def test_waiting_fetch_on_the_leader_is_woken_by_the_coordinator_on_another_node
     stage.move("a", 0, other(producer.peer.coordinator()))
     producer.send("a", b"1")
     waiting = reader(stage)
-    asked = FetchTopic(topic="a", partitions=[FetchPartition(partition=0, partition_max_bytes=1 << 20)])
-    waiting.send(FetchRequest(max_wait_ms=60_000, min_bytes=1, isolation_level=1, session_epoch=-1, topics=[asked]), 12)
+    request_topic = FetchTopic(topic="a", partitions=[FetchPartition(partition=0, partition_max_bytes=1 << 20)])
+    waiting.send(
+        FetchRequest(max_wait_ms=60_000, min_bytes=1, isolation_level=1, session_epoch=-1, topics=[request_topic]), 12
+    )
     assert waiting.take() is None
 
     producer.end(commit=commit)

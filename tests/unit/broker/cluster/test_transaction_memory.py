@@ -73,9 +73,9 @@ def test_transactional_ids_unused_for_a_day_expire_in_order_of_their_last_use(st
 
     assert Transactional(peer, "new").init() == 0
 
-    known = {one.transactional_id for one in stage.broker.state.cluster.transactions._by_id.values()}
-    assert {"new", *(f"younger{i}" for i in range(10))} <= known
-    assert "old0" not in known
+    transactional_ids = {one.transactional_id for one in stage.broker.state.cluster.transactions._by_id.values()}
+    assert {"new", *(f"younger{i}" for i in range(10))} <= transactional_ids
+    assert "old0" not in transactional_ids
 
 
 def test_memory_of_transactional_ids_is_counted_after_a_restart(stage, peer):

@@ -14,10 +14,14 @@ SUBJECT = "C=DE,O=Kohort,OU=eng,CN=alice"
 
 
 def secured(name, **options):
-    given = {"listeners": "TLS://127.0.0.1:9093", "listener.security.protocol.map": "TLS:SSL", **options}
-    broker = Broker(parse_config(BrokerConfig, given), MemoryStorage(), random.Random(1), 0)
-    said = broker.handle(Connected(1, "127.0.0.1", "TLS"), 1)
-    assert not said
+    options_with_listener = {
+        "listeners": "TLS://127.0.0.1:9093",
+        "listener.security.protocol.map": "TLS:SSL",
+        **options,
+    }
+    broker = Broker(parse_config(BrokerConfig, options_with_listener), MemoryStorage(), random.Random(1), 0)
+    outputs = broker.handle(Connected(1, "127.0.0.1", "TLS"), 1)
+    assert not outputs
     return broker, broker.handle(Secured(1, name), 2)
 
 
@@ -26,8 +30,8 @@ def caller(broker):
 
 
 def test_principal_is_the_subject_of_the_certificate_by_default():
-    broker, said = secured(SUBJECT)
-    assert (caller(broker).principal, list(said)) == (user(SUBJECT), [])
+    broker, outputs = secured(SUBJECT)
+    assert (caller(broker).principal, list(outputs)) == (user(SUBJECT), [])
 
 
 def test_client_without_certificate_is_anonymous():
@@ -45,8 +49,8 @@ def test_mapping_rules_apply_per_listener():
 
 
 def test_subject_without_matching_rule_closes_the_connection():
-    broker, said = secured(SUBJECT, **{"ssl.principal.mapping.rules": "RULE:^CN=(.*)$/$1/"})
-    [close] = said
+    broker, outputs = secured(SUBJECT, **{"ssl.principal.mapping.rules": "RULE:^CN=(.*)$/$1/"})
+    [close] = outputs
     assert isinstance(close, Close)
     assert "no rule of ssl.principal.mapping.rules matches the certificate of C=DE" in close.reason
     assert len(broker.state.connections) == 0
@@ -59,5 +63,5 @@ def test_sasl_listener_ignores_the_certificate(name):
         "sasl.enabled.mechanisms": "SCRAM-SHA-256",
         "ssl.principal.mapping.rules": "RULE:nobody/x/",
     }
-    broker, said = secured(name, **options)
-    assert (caller(broker).principal, list(said)) == (ANONYMOUS, [])
+    broker, outputs = secured(name, **options)
+    assert (caller(broker).principal, list(outputs)) == (ANONYMOUS, [])

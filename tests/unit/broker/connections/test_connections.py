@@ -101,10 +101,10 @@ def test_bytes_after_the_end_of_a_request_are_ignored(stage):
     peers[0].create("a")
     for peer in [*peers, *peers]:
         for version in (12, 13):
-            asked = peer.request_bytes(MetadataRequest(topics=None), version)
-            assert asked.endswith(b"\x00\x01\x00\x00")
+            request = peer.request_bytes(MetadataRequest(topics=None), version)
+            assert request.endswith(b"\x00\x01\x00\x00")
             # librdkafka from 2.1 on writes the null array of topics with four bytes
-            peer.send_bytes(frame(asked[4:-4] + b"\x00\x00\x00\x00\x01\x00\x00"))
+            peer.send_bytes(frame(request[4:-4] + b"\x00\x00\x00\x00\x01\x00\x00"))
             assert [topic.name for topic in peer.take().topics] == ["a"]
 
     assert not any(peer.closed for peer in peers)
@@ -191,9 +191,9 @@ def test_client_that_does_not_read_gets_no_responses(peer, stage):
 def test_large_responses_to_pipelined_requests_are_sent_over_several_events(peer, stage):
     peer.create("a", max_message_bytes="3000000")
     peer.produce("a", b"x" * 900_000)
-    asked = [peer.request_bytes(fetch_request("a"), 12) for _ in range(10)]
+    requests = [peer.request_bytes(fetch_request("a"), 12) for _ in range(10)]
 
-    peer.send_bytes(b"".join(asked))
+    peer.send_bytes(b"".join(requests))
 
     at_once = len(peer.take_all())
     assert at_once < 10

@@ -24,7 +24,7 @@ def more(peer, size: int) -> int:
     return sent
 
 
-def held(stage: BrokerStage) -> int:
+def pending_bytes(stage: BrokerStage) -> int:
     return sum(c.reader.pending_bytes for c in stage.broker._connections.values())
 
 
@@ -35,7 +35,7 @@ def test_twenty_incomplete_huge_requests_use_the_memory_of_one():
         begin(peer, HUGE, 10 * MIB)
 
     assert [peer.paused for peer in peers] == [False] + [True] * 19
-    assert held(stage) < 12 * MIB
+    assert pending_bytes(stage) < 12 * MIB
 
 
 def test_small_requests_are_served_while_huge_ones_arrive():
@@ -144,7 +144,7 @@ def test_large_request_pipelined_after_a_waiting_fetch_is_not_read_completely(pe
     begin(peer, HUGE, 10 * MIB)
 
     assert peer.paused
-    assert held(stage) < MIB
+    assert pending_bytes(stage) < MIB
     stage.advance(500)
     assert not peer.paused
 

@@ -33,8 +33,8 @@ def unsecured(stage, seconds=3600):
 
 def signed(stage, seconds=3600, kid="one", **claims):
     now = stage.now_ms // 1000
-    said = {"sub": "carol", "aud": "kafka", "iat": now - 60, "exp": now + seconds} | claims
-    return jws.serialize_compact({"alg": "RS256", "kid": kid}, json.dumps(said), KEY)
+    all_claims = {"sub": "carol", "aud": "kafka", "iat": now - 60, "exp": now + seconds} | claims
+    return jws.serialize_compact({"alg": "RS256", "kid": kid}, json.dumps(all_claims), KEY)
 
 
 def wishes(stage):

@@ -17,7 +17,7 @@ from support.machines.sasl_peer import authenticate, connect, framed, handshake,
 
 OTHERS = [api for api in SERVED.values() if api.key not in {17, 18, 36}]
 DELAY_MS = 100
-ASKED = ApiVersionsRequest(client_software_name="librdkafka", client_software_version="2.16.0")
+REQUEST = ApiVersionsRequest(client_software_name="librdkafka", client_software_version="2.16.0")
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def principal_of(stage, peer):
 
 
 def test_plain_login_after_api_versions_is_served(stage, peer):
-    versions = peer.ask(ASKED, 3)
+    versions = peer.ask(REQUEST, 3)
     answer = log_in(peer, plain())
 
     assert {17, 36, 50, 51} <= {r.api_key for r in versions.api_keys}
@@ -124,7 +124,7 @@ def test_unrelated_request_before_the_login_closes_the_connection(stage, peer, a
 
 @pytest.mark.parametrize("api", OTHERS, ids=lambda api: api.name)
 def test_unrelated_request_between_api_versions_and_login_closes_the_connection(stage, peer, api):
-    peer.ask(ASKED, 3)
+    peer.ask(REQUEST, 3)
     peer.send(api.request(), api.high)
 
     assert peer.take() is None
@@ -166,13 +166,13 @@ def test_api_versions_may_follow_an_unsupported_version_before_the_login(stage, 
     for version in (6, 99):
         peer.send_bytes(framed(struct.pack(">hhihB", 18, version, 7, -1, 0)))
     assert [raw[:6] for raw in peer.raw] == [b"\0\0\0\7\0\x23"] * 2
-    assert peer.ask(ASKED, 3).error_code == 0
+    assert peer.ask(REQUEST, 3).error_code == 0
     assert log_in(peer, plain()).error_code == 0
 
 
 def test_second_api_versions_before_the_login_closes_the_connection(stage, peer):
-    peer.ask(ASKED, 3)
-    peer.send(ASKED, 3)
+    peer.ask(REQUEST, 3)
+    peer.send(REQUEST, 3)
     assert peer.take() is None
     assert peer.closed
 
@@ -180,7 +180,7 @@ def test_second_api_versions_before_the_login_closes_the_connection(stage, peer)
 def test_api_versions_may_be_repeated_after_an_invalid_software_name(stage, peer):
     bad = peer.ask(ApiVersionsRequest(client_software_name="", client_software_version="1"), 3)
     assert bad.error_code == ErrorCode.INVALID_REQUEST
-    assert peer.ask(ASKED, 3).error_code == 0
+    assert peer.ask(REQUEST, 3).error_code == 0
     assert log_in(peer, plain()).error_code == 0
 
 
@@ -401,7 +401,7 @@ def test_requests_pipelined_after_a_failed_login_are_not_served(stage, peer):
 def test_connection_without_login_is_closed_when_idle():
     stage = sasl_stage(connections_max_idle_ms=5000)
     peer = connect(stage)
-    peer.ask(ASKED, 3)
+    peer.ask(REQUEST, 3)
     stage.advance(5000)
     assert "idle" in peer.closed
 

@@ -24,9 +24,9 @@ def stage_with_a_large_topic(count: int = 10, **options: object) -> BrokerStage:
 
 
 def large_fetch(max_bytes: int = 50 * MIB, version: int = 12):
-    asked = fetch_request("large", max_bytes=max_bytes, version=version)
-    asked.topics[0].partitions[0].partition_max_bytes = max_bytes
-    return asked
+    request = fetch_request("large", max_bytes=max_bytes, version=version)
+    request.topics[0].partitions[0].partition_max_bytes = max_bytes
+    return request
 
 
 def ask(stage: BrokerStage, peer, max_bytes: int = 50 * MIB) -> list:
