@@ -23,7 +23,7 @@ from kohort.wire.messages.transactions import TxnOffsetCommitRequest
 KINDS = [pytest.param(kind, id=kind.__name__) for kind in GROUP_APIS]
 
 
-def asked(kind, version):
+def request_of(kind, version):
     return GroupRequest(kind(), version, "client", "/127.0.0.1", reply_to=None)
 
 
@@ -38,7 +38,7 @@ def test_api_table_has_exactly_the_apis_that_the_broker_passes_to_the_coordinato
 def test_api_table_builds_an_error_response_for_each_api_and_version(kind):
     api = APIS[kind.API_KEY]
     for version in range(api.low, api.high + 1):
-        request = asked(kind, version)
+        request = request_of(kind, version)
 
         answer = GROUP_APIS[kind].refuse(request, ErrorCode.NOT_COORDINATOR)
 
@@ -49,7 +49,7 @@ def test_api_table_builds_an_error_response_for_each_api_and_version(kind):
 
 def test_heartbeat_succeeds_while_the_group_is_loading():
     answer: Any = GROUP_APIS[HeartbeatRequest].refuse(
-        asked(HeartbeatRequest, 4), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        request_of(HeartbeatRequest, 4), ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     )
 
     assert answer.message.error_code == ErrorCode.NONE
@@ -57,9 +57,9 @@ def test_heartbeat_succeeds_while_the_group_is_loading():
 
 def test_failed_append_of_an_offset_commit_keeps_the_errors_of_invalid_partitions():
     partitions = [OffsetCommitResponsePartition(partition_index=i, error_code=code) for i, code in enumerate((0, 3))]
-    said = OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="a", partitions=partitions)])
+    response = OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="a", partitions=partitions)])
 
-    answer: Any = withdraw(Reply(asked(OffsetCommitRequest, 8), said), ErrorCode.NOT_COORDINATOR)
+    answer: Any = withdraw(Reply(request_of(OffsetCommitRequest, 8), response), ErrorCode.NOT_COORDINATOR)
 
     codes = [p.error_code for p in answer.message.topics[0].partitions]
     assert codes == [ErrorCode.NOT_COORDINATOR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]

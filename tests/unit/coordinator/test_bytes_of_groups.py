@@ -168,6 +168,6 @@ def test_memory_limit_counts_partitions_and_pattern_matches_of_consumer_groups()
         groups = stage.coordinator.groups_in_partition_of("g")
         assert groups is not None
         sizes[regex, partitions] = bytes_of(groups)
-        said = 3 if regex else 1 + 100  # letters of the pattern, or the topic name with its overhead
-        seen = 100 + 500 + 3 + 8 if regex else 0  # matched topic name, pattern, list of matches
-        assert sizes[regex, partitions] == 3_000 + 1_500 + said + seen + 150 + 400 * partitions
+        subscription_bytes = 3 if regex else 1 + 100  # letters of the pattern, or the topic name with its overhead
+        match_bytes = 100 + 500 + 3 + 8 if regex else 0  # matched topic name, pattern, list of matches
+        assert sizes[regex, partitions] == 3_000 + 1_500 + subscription_bytes + match_bytes + 150 + 400 * partitions

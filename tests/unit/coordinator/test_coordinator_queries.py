@@ -49,7 +49,7 @@ def test_waiting_requests_of_the_coordinator_are_those_without_a_response(stage)
     (a, b), generation = stage.stable(2)
     assert list(waiting_requests(stage.coordinator)) == []
     stage.join(a)
-    assert [type(asked.message) for asked in waiting_requests(stage.coordinator)] == [JoinGroupRequest]
+    assert [type(request.message) for request in waiting_requests(stage.coordinator)] == [JoinGroupRequest]
     stage.join(b)
 
     stage.sync(b, generation + 1)

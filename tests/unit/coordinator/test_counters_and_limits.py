@@ -132,7 +132,7 @@ class TestAcceptedGrowth:
             protocols=[JoinGroupRequestProtocol(name="r", metadata=bytes(size - 1))],
         )
 
-        assert added_by_join(asked(message), groups_of(stage)) == added
+        assert added_by_join(request_of(message), groups_of(stage)) == added
 
     @pytest.mark.parametrize(("size", "added"), [(16_384, Added(0, 16_384 - 5)), (16_385, Added(16_385, 0))])
     def test_memory_limit_bounds_the_growth_of_assignments(self, stage, size, added):
@@ -144,16 +144,16 @@ class TestAcceptedGrowth:
             assignments=[SyncGroupRequestAssignment(member_id=member_id, assignment=bytes(size))],
         )
 
-        assert added_by_sync(asked(message), groups_of(stage)) == added
+        assert added_by_sync(request_of(message), groups_of(stage)) == added
 
     def test_memory_limit_counts_no_bytes_for_shrinking_member_metadata(self, stage):
         member_id = stage.answer(stage.join(version=3, protocols=(("r", b"12345"),))).member_id
         message = JoinGroupRequest(group_id=GROUP, member_id=member_id)
 
-        assert added_by_join(asked(message), groups_of(stage)) == Added()
+        assert added_by_join(request_of(message), groups_of(stage)) == Added()
 
 
-def asked(message):
+def request_of(message):
     return GroupRequest(message, 5, "app", "/127.0.0.1", reply_to=1)
 
 

@@ -62,26 +62,26 @@ class TestDepartedMembers:
         assert leavers.closed(1, 9) == MemberDisconnected(at_ms=9, group="g", member=MEMBER, after_ms=4)
         assert leavers.closed(1, 9) is None, "the departure was journaled before"
 
-    @pytest.mark.parametrize(("group", "told"), [("g" * 996, True), ("g" * 997, False)])
-    def test_departed_member_with_names_over_1000_letters_is_not_recorded(self, group, told):
+    @pytest.mark.parametrize(("group", "is_recorded"), [("g" * 996, True), ("g" * 997, False)])
+    def test_departed_member_with_names_over_1000_letters_is_not_recorded(self, group, is_recorded):
         leavers = DepartedMembers()
         leavers.add(1, group, MEMBER, 5)
 
-        assert (leavers.closed(1, 9) is not None) == told
+        assert (leavers.closed(1, 9) is not None) == is_recorded
 
 
 class TestNonMemberCommitters:
     @pytest.mark.parametrize(
-        ("after_ms", "backwards", "news"),
+        ("after_ms", "backwards", "is_journaled"),
         [(999, True, False), (1_000, True, True), (3_599_999, False, False), (3_600_000, False, True)],
     )
     def test_repeated_commit_of_a_non_member_is_journaled_after_an_hour_and_a_backward_commit_after_a_second(
-        self, after_ms, backwards, news
+        self, after_ms, backwards, is_journaled
     ):
         committers = NonMemberCommitters()
         assert committers.should_journal("g", MEMBER, 50, backwards=False)
 
-        assert committers.should_journal("g", MEMBER, 50 + after_ms, backwards=backwards) == news
+        assert committers.should_journal("g", MEMBER, 50 + after_ms, backwards=backwards) == is_journaled
 
     def test_non_member_that_commits_is_identified_by_group_client_id_and_host(self):
         committers = NonMemberCommitters()
@@ -107,46 +107,46 @@ class TestNonMemberCommitters:
 
 class TestClientMetrics:
     def test_client_metrics_of_the_latest_10000_members_are_kept(self):
-        said = MetricsByMember()
+        metrics = MetricsByMember()
         people = [ClientIdentity(f"m{number}", "app", "/h") for number in range(10_001)]
         for who in people:
-            said.add("c", who, MemberMetrics(at_ms=1))
+            metrics.add("c", who, MemberMetrics(at_ms=1))
 
-        assert said.of(people[0]) is None
-        assert said.of(people[1]) == said.of(people[-1]) == MemberMetrics(at_ms=1)
+        assert metrics.of(people[0]) is None
+        assert metrics.of(people[1]) == metrics.of(people[-1]) == MemberMetrics(at_ms=1)
 
-    @pytest.mark.parametrize(("after_ms", "known"), [(300_000, False), (300_001, True)])
+    @pytest.mark.parametrize(("after_ms", "is_used"), [(300_000, False), (300_001, True)])
     def test_client_metrics_without_member_id_are_used_if_another_clients_metrics_are_five_minutes_old(
-        self, after_ms, known
+        self, after_ms, is_used
     ):
-        said, nobody = MetricsByMember(), ClientIdentity("", "app", "/h")
-        said.add("first", nobody, MemberMetrics(at_ms=10))
-        said.add("second", nobody, MemberMetrics(at_ms=10 + after_ms))
+        metrics, unnamed = MetricsByMember(), ClientIdentity("", "app", "/h")
+        metrics.add("first", unnamed, MemberMetrics(at_ms=10))
+        metrics.add("second", unnamed, MemberMetrics(at_ms=10 + after_ms))
 
-        assert (said.of(MEMBER) is not None) == known
+        assert (metrics.of(MEMBER) is not None) == is_used
 
     def test_client_metrics_replace_previous_metrics_of_the_same_client(self):
-        said, nobody = MetricsByMember(), ClientIdentity("", "app", "/h")
+        metrics, unnamed = MetricsByMember(), ClientIdentity("", "app", "/h")
         for at_ms in (10, 20):
-            said.add("first", nobody, MemberMetrics(at_ms=at_ms))
+            metrics.add("first", unnamed, MemberMetrics(at_ms=at_ms))
 
-        assert said.of(MEMBER) == MemberMetrics(at_ms=20)
+        assert metrics.of(MEMBER) == MemberMetrics(at_ms=20)
 
     def test_latest_client_metrics_of_two_clients_with_one_member_id_are_used(self):
-        said = MetricsByMember()
-        said.add("first", MEMBER, MemberMetrics(at_ms=10))
-        said.add("second", MEMBER, MemberMetrics(at_ms=20))
+        metrics = MetricsByMember()
+        metrics.add("first", MEMBER, MemberMetrics(at_ms=10))
+        metrics.add("second", MEMBER, MemberMetrics(at_ms=20))
 
-        assert said.of(MEMBER) == MemberMetrics(at_ms=20)
-        assert said.of(ClientIdentity("other", "app", "/h")) is None
+        assert metrics.of(MEMBER) == MemberMetrics(at_ms=20)
+        assert metrics.of(ClientIdentity("other", "app", "/h")) is None
 
     def test_client_metrics_with_the_member_id_take_precedence_over_metrics_from_the_same_host(self):
-        said = MetricsByMember()
-        said.add("first", MEMBER, MemberMetrics(at_ms=10))
-        said.add("other", ClientIdentity("", "app", "/h"), MemberMetrics(at_ms=20))
+        metrics = MetricsByMember()
+        metrics.add("first", MEMBER, MemberMetrics(at_ms=10))
+        metrics.add("other", ClientIdentity("", "app", "/h"), MemberMetrics(at_ms=20))
 
-        assert said.of(MEMBER) == MemberMetrics(at_ms=10)
-        assert said.of(ClientIdentity("n", "app", "/h")) == MemberMetrics(at_ms=20)
+        assert metrics.of(MEMBER) == MemberMetrics(at_ms=10)
+        assert metrics.of(ClientIdentity("n", "app", "/h")) == MemberMetrics(at_ms=20)
 
 
 def test_client_whose_names_have_1000_letters_in_total_is_recorded():

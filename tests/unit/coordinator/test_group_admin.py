@@ -76,11 +76,11 @@ class TestDescribeGroups:
 
     def test_describe_groups_request_returns_authorized_operations_if_requested(self, stage):
         stage.stable(1)
-        asked = DescribeGroupsRequest(groups=[GROUP, "nobody"], include_authorized_operations=True)
+        request = DescribeGroupsRequest(groups=[GROUP, "nobody"], include_authorized_operations=True)
 
-        told = {v: [g.authorized_operations for g in stage.answer(stage.ask(asked, v)).groups] for v in (5, 6)}
+        operations = {v: [g.authorized_operations for g in stage.answer(stage.ask(request, v)).groups] for v in (5, 6)}
 
-        assert told == {5: [3400, 3400], 6: [3400, -(2**31)]}
+        assert operations == {5: [3400, 3400], 6: [3400, -(2**31)]}
         assert describe(stage, GROUP)[0].authorized_operations == -(2**31)
 
     @pytest.mark.parametrize("version", [0, 5])

@@ -49,11 +49,11 @@ def test_invariant_check_fails_for_an_assignment_that_contradicts_the_record(sta
     group = groups.by_id[GROUP]
     check_persisted(group)
     first = next(iter(group.round.members.values()))
-    told, first.assignment = first.assignment, b"another"
+    persisted, first.assignment = first.assignment, b"another"
 
     with pytest.raises(InvariantBroken, match="members or assignments differ from the record"):
         check_persisted(group)
-    first.assignment = told
+    first.assignment = persisted
 
 
 def test_invariant_check_fails_for_a_stable_group_without_record(stage):

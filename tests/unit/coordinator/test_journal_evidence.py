@@ -22,13 +22,13 @@ from support.machines.coordinator_stage import CoordinatorStage
 
 
 def test_latest_client_metrics_of_many_members_are_kept():
-    said = MetricsByMember(limit=2)
+    metrics = MetricsByMember(limit=2)
     people = [ClientIdentity(f"m{number}", "app", "/h") for number in range(3)]
 
     for at_ms, who in enumerate(people):
-        said.add(str(at_ms), who, MemberMetrics(at_ms=at_ms))
+        metrics.add(str(at_ms), who, MemberMetrics(at_ms=at_ms))
 
-    assert [None if (words := said.of(who)) is None else words.at_ms for who in people] == [None, 1, 2]
+    assert [None if (words := metrics.of(who)) is None else words.at_ms for who in people] == [None, 1, 2]
 
 
 def test_fenced_requests_of_deleted_groups_stay_in_the_total_of_the_broker():
@@ -56,16 +56,16 @@ def test_invariant_check_fails_for_members_without_common_protocol(stage):
     group.round.supporters.update(range=2)
 
 
-@pytest.mark.parametrize(("version", "told"), [(5, False), (6, True)])
-def test_describe_groups_response_has_an_error_message_for_a_missing_group_since_v6(version, told):
+@pytest.mark.parametrize(("version", "has_message"), [(5, False), (6, True)])
+def test_describe_groups_response_has_an_error_message_for_a_missing_group_since_v6(version, has_message):
     stage = CoordinatorStage()
     stage.come("m1")
     ticket = stage.ask(DescribeGroupsRequest(groups=["g", "none"]), version)
 
     answer = stage.answer(ticket)
 
-    assert [bool(group.error_message) for group in answer.groups] == [told, told]
-    expected = ErrorCode.GROUP_ID_NOT_FOUND if told else ErrorCode.NONE
+    assert [bool(group.error_message) for group in answer.groups] == [has_message, has_message]
+    expected = ErrorCode.GROUP_ID_NOT_FOUND if has_message else ErrorCode.NONE
     assert {group.error_code for group in answer.groups} == {expected}
 
 

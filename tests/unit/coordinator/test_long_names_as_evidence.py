@@ -10,7 +10,7 @@ from kohort.errors import ErrorCode
 from support.machines.coordinator_stage import CoordinatorStage
 
 COUNT = 200
-HELD_LITTLE = 1_000_000
+TRACED_BYTES_MAX = 1_000_000
 
 
 def made_up(number: int) -> str:
@@ -22,19 +22,19 @@ def holding_little():
     tracemalloc.start()
     try:
         yield
-        held, _ = tracemalloc.get_traced_memory()
+        traced_bytes, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert held < HELD_LITTLE
+    assert traced_bytes < TRACED_BYTES_MAX
 
 
 def test_clients_with_long_names_are_not_recorded_for_the_journal():
-    said, leavers, committers = MetricsByMember(), DepartedMembers(), NonMemberCommitters()
+    metrics, leavers, committers = MetricsByMember(), DepartedMembers(), NonMemberCommitters()
 
     with holding_little():
         for i in range(COUNT):
             who = ClientIdentity("m", made_up(i), "/h")
-            said.add(str(i), who, MemberMetrics(at_ms=1))
+            metrics.add(str(i), who, MemberMetrics(at_ms=1))
             leavers.add(i, "g", who, 1)
             committers.should_journal("g", who, 1, backwards=False)
 
@@ -42,7 +42,7 @@ def test_clients_with_long_names_are_not_recorded_for_the_journal():
         "a client with the same first letters was journaled"
     )
     assert leavers.closed(1, 2) is None
-    assert said.of(ClientIdentity("m", made_up(1), "/h")) is None
+    assert metrics.of(ClientIdentity("m", made_up(1), "/h")) is None
 
 
 def test_fenced_members_whose_long_ids_begin_with_the_same_letters_share_one_journal_entry():

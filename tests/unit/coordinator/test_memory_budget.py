@@ -105,19 +105,19 @@ def test_memory_limit_counts_long_names_of_consumer_group_members():
 def test_memory_limit_counts_and_refuses_large_assignments_of_a_leader():
     stage = CoordinatorStage(group_coordinator_max_bytes=1_000_000)
 
-    def given_code(group: str) -> int:
+    def sync_code(group: str) -> int:
         (member,), generation = stage.stable(1, group=group)
         join = stage.join(member, group=group, protocols=[("range", b"says something else")])
         generation = stage.answer(join).generation_id
         code: int = stage.answer(stage.sync(member, generation, {member: bytes(300_000)}, group=group)).error_code
         return code
 
-    assert [given_code(f"g{i}") for i in range(5)] == [ErrorCode.NONE] * 3 + [REFUSED] * 2
+    assert [sync_code(f"g{i}") for i in range(5)] == [ErrorCode.NONE] * 3 + [REFUSED] * 2
 
 
 def test_memory_measurement_includes_growth_by_requests_that_the_limit_never_refuses():
     stage = CoordinatorStage(group_coordinator_max_bytes=400_000)
-    new, said = REFUSED, [("range", bytes(16_000))]
+    new, protocols = REFUSED, [("range", bytes(16_000))]
 
     for group in (f"g{i}" for i in range(20)):
         stage.advance(MEASURE_EVERY_MS)
@@ -125,7 +125,7 @@ def test_memory_measurement_includes_growth_by_requests_that_the_limit_never_ref
         new, member = joined.error_code, joined.member_id
         if new == REFUSED:
             break
-        again = stage.join(member, group=group, protocols=said, session_ms=300_000)
+        again = stage.join(member, group=group, protocols=protocols, session_ms=300_000)
         generation = stage.answer(again).generation_id
         stage.sync(member, generation, {member: bytes(16_000)}, group=group)
 
@@ -193,7 +193,7 @@ def test_memory_limit_counts_pending_offsets_until_the_transaction_ends():
     assert stage.commit({("t", 0): 1}, group="g0") == [0]
 
     def commit_code(partition: int, producer_id: int) -> int:
-        asked = TxnOffsetCommitRequestPartition(
+        request_partition = TxnOffsetCommitRequestPartition(
             partition_index=partition, committed_offset=1, committed_metadata="x" * 600
         )
         message = TxnOffsetCommitRequest(
@@ -201,7 +201,7 @@ def test_memory_limit_counts_pending_offsets_until_the_transaction_ends():
             group_id="g0",
             producer_id=producer_id,
             producer_epoch=0,
-            topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[asked])],
+            topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[request_partition])],
         )
         code: int = stage.answer(stage.ask(message, 3)).topics[0].partitions[0].error_code
         return code
@@ -276,11 +276,11 @@ FIELDS_OF_A_MEMBER = {
 def test_memory_limit_counts_each_changed_field_of_a_consumer_group_member(field):
     stage = CoordinatorStage()
     stage.come("m1")
-    before, held = stage.coordinator.budget.at_most, held_by(stage)
+    before, size_before = stage.coordinator.budget.at_most, size_of(stage)
 
     assert stage.come("m1", **field).error_code == ErrorCode.NONE
 
-    growth = held_by(stage) - held
+    growth = size_of(stage) - size_before
     assert growth >= len(next(iter(field.values())))
     assert stage.coordinator.budget.at_most - before >= growth
 
@@ -289,11 +289,11 @@ def test_memory_limit_counts_each_changed_field_of_a_consumer_group_member(field
 def test_memory_limit_counts_each_changed_field_of_a_classic_member(field):
     stage = CoordinatorStage()
     (member,), _ = stage.stable(1)
-    before, held = stage.coordinator.budget.at_most, held_by(stage)
+    before, size_before = stage.coordinator.budget.at_most, size_of(stage)
 
     stage.join(member, **field)
 
-    assert stage.coordinator.budget.at_most - before >= held_by(stage) - held
+    assert stage.coordinator.budget.at_most - before >= size_of(stage) - size_before
 
 
 def test_repeated_rack_changes_of_members_stay_within_the_memory_limit():
@@ -304,7 +304,7 @@ def test_repeated_rack_changes_of_members_stay_within_the_memory_limit():
     codes = [stage.beat(f"m{i}", epochs[f"m{i}"], group=f"g{i}", rack_id="r" * LETTERS).error_code for i in range(20)]
 
     assert codes == [ErrorCode.NONE] * 7 + [REFUSED] * 13
-    assert held_by(stage) <= stage.coordinator.budget.at_most <= limit
+    assert size_of(stage) <= stage.coordinator.budget.at_most <= limit
     assert stage.beat("m19", epochs["m19"], group="g19").error_code == ErrorCode.NONE
     assert stage.beat("m0", epochs["m0"], group="g0", rack_id="s" * LETTERS).error_code == ErrorCode.NONE
 
@@ -325,15 +325,15 @@ def test_memory_limit_counts_topic_names_of_a_classic_join_to_a_consumer_group()
     names = [f"topic-{number}" for number in range(100)]
     protocols = [("range", subscription(*names))]
     member = stage.answer(stage.join(protocols=protocols)).member_id
-    before, held = stage.coordinator.budget.at_most, held_by(stage)
+    before, size_before = stage.coordinator.budget.at_most, size_of(stage)
 
     stage.join(member, protocols=protocols)
 
-    assert held_by(stage) - held > 100 * 100
-    assert stage.coordinator.budget.at_most - before >= held_by(stage) - held - 1_000, (
+    assert size_of(stage) - size_before > 100 * 100
+    assert stage.coordinator.budget.at_most - before >= size_of(stage) - size_before - 1_000, (
         "the bytes of partitions are not counted at the join"
     )
 
 
-def held_by(stage: CoordinatorStage) -> int:
+def size_of(stage: CoordinatorStage) -> int:
     return sum(bytes_of(groups) for _, groups in stage.coordinator.all_groups())

@@ -32,14 +32,14 @@ from kohort.wire.messages.consumer_group_records import (
 from kohort.wire.messages.group_records import OffsetCommitValue
 
 T = b"t" * 16
-SAID = ConsumerGroupMemberMetadataValue(
+METADATA = ConsumerGroupMemberMetadataValue(
     instance_id="i", client_id="c", client_host="/h", subscribed_topic_names=["t"], server_assignor="uniform"
 )
 HAS_0_AND_1 = CurrentAssignment(3, 2, ReconciliationState.UNREVOKED_PARTITIONS, {T: {0: 2}}, {T: {1: 3}})
 RECORDS = [
     EpochWritten("g", ConsumerGroupMetadataValue(epoch=3, metadata_hash=-7)),
     OldMetadataRemoved("g"),
-    MemberWritten("g", "m", SAID),
+    MemberWritten("g", "m", METADATA),
     MemberWritten(
         "g",
         "m",
@@ -90,7 +90,7 @@ def written(*records) -> Groups:
 
 
 def test_replayed_member_owns_its_assigned_partitions_and_those_with_pending_revocation():
-    group = written(MemberWritten("g", "m", SAID), CurrentWritten("g", "m", value_of(HAS_0_AND_1))).consumer["g"]
+    group = written(MemberWritten("g", "m", METADATA), CurrentWritten("g", "m", value_of(HAS_0_AND_1))).consumer["g"]
 
     assert group.members["m"].current == HAS_0_AND_1
     assert group.owners == {(T, 0): "m", (T, 1): "m"}
@@ -115,16 +115,16 @@ def test_replay_of_member_tombstones_removes_the_state_of_the_members():
 
 
 def test_replay_of_a_compacted_log_accepts_an_assignment_before_its_member_metadata():
-    group = written(CurrentWritten("g", "m", value_of(HAS_0_AND_1)), MemberWritten("g", "m", SAID)).consumer["g"]
+    group = written(CurrentWritten("g", "m", value_of(HAS_0_AND_1)), MemberWritten("g", "m", METADATA)).consumer["g"]
 
-    assert group.members["m"].metadata == SAID
+    assert group.members["m"].metadata == METADATA
     assert group.members["m"].current == HAS_0_AND_1
 
 
 def test_replayed_partition_stays_with_its_new_owner_despite_a_later_record_of_the_previous_owner():
     other = CurrentAssignment(4, 3, ReconciliationState.STABLE, {T: {1: 4}})
     group = written(
-        MemberWritten("g", "m", SAID),
+        MemberWritten("g", "m", METADATA),
         MemberWritten("g", "n", ConsumerGroupMemberMetadataValue()),
         CurrentWritten("g", "m", value_of(HAS_0_AND_1)),
         CurrentWritten("g", "n", value_of(other)),

@@ -149,9 +149,9 @@ class TestPartitionLoading:
         stage.coordinator.finish_loading(partition, stage.now)
 
         assert stage.heartbeat(member, generation) == ErrorCode.NONE
-        (told,) = skipped.notes("__consumer_offsets-0")
-        assert told.level is Level.WARNING
-        assert told.text.startswith("__consumer_offsets-0: skipped 2 unreadable records: a record of")
+        (note,) = skipped.notes("__consumer_offsets-0")
+        assert note.level is Level.WARNING
+        assert note.text.startswith("__consumer_offsets-0: skipped 2 unreadable records: a record of")
 
 
 class TestRestart:

@@ -256,15 +256,15 @@ DEFAULTS = {
 
 
 def structs_of(kinds):
-    found, left = set(), list(kinds)
-    while left:
-        kind = left.pop()
+    found, remaining = set(), list(kinds)
+    while remaining:
+        kind = remaining.pop()
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
             if kind not in found:
                 found.add(kind)
-                left += get_type_hints(kind).values()
+                remaining += get_type_hints(kind).values()
         else:
-            left += get_args(kind)
+            remaining += get_args(kind)
     return found
 
 

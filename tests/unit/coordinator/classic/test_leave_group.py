@@ -103,8 +103,8 @@ def test_leave_group_request_for_several_members_has_a_result_for_each_member(st
         (pending, "ignored", ErrorCode.NONE),
         ("", "i-1", ErrorCode.NONE),
     )
-    gone = {e.member.member_id: (e.why, e.by and e.by.client_id) for e in stage.entries(MemberRemoved)}
-    assert gone == {pending: ("pending_left", None), static: ("left", "admin")}
+    removals = {e.member.member_id: (e.why, e.by and e.by.client_id) for e in stage.entries(MemberRemoved)}
+    assert removals == {pending: ("pending_left", None), static: ("left", "admin")}
 
 
 def test_leave_group_request_for_a_pending_member_id_rebalances_a_stable_group(stage):

@@ -13,8 +13,8 @@ from support.machines.coordinator_stage import GROUP, RANGE
 
 
 def member(member_id: str, **fields: object) -> MemberMetadata:
-    said = {"session_timeout": 30_000, "rebalance_timeout": 60_000, "subscription": RANGE[0][1]} | fields
-    return MemberMetadata(member_id=member_id, client_id="app", client_host="/127.0.0.1", **said)
+    all_fields = {"session_timeout": 30_000, "rebalance_timeout": 60_000, "subscription": RANGE[0][1]} | fields
+    return MemberMetadata(member_id=member_id, client_id="app", client_host="/127.0.0.1", **all_fields)
 
 
 def restart_on(stage, *members: MemberMetadata, leader: str, protocol_type: str = "consumer") -> None:
@@ -98,8 +98,8 @@ def test_instance_id_shared_by_two_loaded_members_belongs_to_the_member_loaded_l
     assert stage.heartbeat("a", 3) == ErrorCode.UNKNOWN_MEMBER_ID
     stage.leave(MemberIdentity(member_id="", group_instance_id="i"), client_id="admin")
 
-    gone = [(entry.member.member_id, entry.why) for entry in stage.entries(MemberRemoved)]
-    assert gone == [("a", "left"), ("b", "left")]
+    removals = [(entry.member.member_id, entry.why) for entry in stage.entries(MemberRemoved)]
+    assert removals == [("a", "left"), ("b", "left")]
 
 
 def test_journal_entry_of_the_first_assignment_of_a_group_has_no_previous_owners(stage):

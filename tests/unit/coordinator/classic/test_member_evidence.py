@@ -83,9 +83,9 @@ class TestLongestGap:
         stage.advance(1)
         stage.join(c)
 
-        told = {entry.member.member_id: entry.vitals for entry in stage.entries(MemberArrived)}
-        assert (told[a], told[b]) == (None, None)
-        assert told[c].last_seen_ms == stage.now - 600
+        vitals_of = {entry.member.member_id: entry.vitals for entry in stage.entries(MemberArrived)}
+        assert (vitals_of[a], vitals_of[b]) == (None, None)
+        assert vitals_of[c].last_seen_ms == stage.now - 600
 
     def test_member_loaded_from_the_log_has_no_connection_closing_time_in_the_journal(self, stage):
         (a,), _ = stage.stable(1)
@@ -220,8 +220,8 @@ class TestStaleMembers:
         for number in range(102):
             stage.heartbeat(f"zombie-{number}", 1)
 
-        told = [entry.member.member_id for entry in stage.entries(RequestFenced)]
-        assert told == [f"zombie-{number}" for number in range(100)]
+        member_ids = [entry.member.member_id for entry in stage.entries(RequestFenced)]
+        assert member_ids == [f"zombie-{number}" for number in range(100)]
 
 
 class TestRefusedJoins:
@@ -243,5 +243,5 @@ class TestRefusedJoins:
         for number in range(102):
             stage.join(client_id=f"late-{number}")
 
-        told = [entry.member.client_id for entry in stage.entries(JoinRejected)]
-        assert told == [f"late-{number}" for number in range(100)]
+        client_ids = [entry.member.client_id for entry in stage.entries(JoinRejected)]
+        assert client_ids == [f"late-{number}" for number in range(100)]

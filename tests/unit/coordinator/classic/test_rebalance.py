@@ -182,12 +182,12 @@ class TestRebalanceBeforeAssignment:
 
 def test_generation_ids_begin_with_1_and_increment(stage):
     (a, b), _ = stage.stable(2)
-    seen = []
+    generations = []
     for _ in range(3):
         ticket = stage.join(a)
         stage.join(b)
-        seen.append(stage.answer(ticket).generation_id)
-        stage.sync(a, seen[-1], {a: assignment(("t", 0))})
-        stage.sync(b, seen[-1])
+        generations.append(stage.answer(ticket).generation_id)
+        stage.sync(a, generations[-1], {a: assignment(("t", 0))})
+        stage.sync(b, generations[-1])
 
-    assert seen == list(range(seen[0], seen[0] + 3))
+    assert generations == list(range(generations[0], generations[0] + 3))

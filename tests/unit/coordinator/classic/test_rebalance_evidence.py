@@ -99,8 +99,8 @@ def test_sync_group_request_with_assignments_larger_than_a_record_is_rejected(st
         code: int = stage.answer(stage.join(group="other", protocols=[("range", metadata)])).error_code
         return code
 
-    def synced(given: dict[str, bytes]) -> int:
-        code: int = stage.answer(stage.sync(a, generation, given)).error_code
+    def synced(assignments: dict[str, bytes]) -> int:
+        code: int = stage.answer(stage.sync(a, generation, assignments)).error_code
         return code
 
     assert (joined(MOST), joined(MOST + b"1")) == (ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.UNKNOWN_SERVER_ERROR)

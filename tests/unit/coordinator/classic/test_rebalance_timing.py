@@ -18,15 +18,15 @@ from support.machines.coordinator_stage import CoordinatorStage
 
 
 class TestInitialDelay:
-    def enter_every_two_seconds(self, stage: CoordinatorStage, **said: object) -> int:
+    def enter_every_two_seconds(self, stage: CoordinatorStage, **fields: object) -> int:
         began_ms = stage.now
-        _, waiting = stage.enter(**said)
+        _, waiting = stage.enter(**fields)
         for _ in range(20):
             for _ in range(2_000):
                 if stage.answer(waiting) is not None:
                     return stage.now - began_ms
                 stage.advance(1)
-            stage.enter(**said)
+            stage.enter(**fields)
         raise AssertionError("the rebalance does not end")
 
     @pytest.mark.parametrize(
@@ -187,14 +187,14 @@ class TestReturningStaticMember:
         assert (arrived.member.member_id, arrived.member.instance_id, arrived.after_ms) == (back, "ib", 40)
 
     def test_leader_that_rejoins_too_late_loses_its_leadership(self, stage):
-        said = {"rebalance_ms": 5_000, "session_ms": 60_000}
-        first = stage.answer(stage.join(instance_id="ia", **said)).member_id
-        other = stage.join(instance_id="ib", **said)
-        assert stage.answer(stage.join(first, instance_id="ia", **said)).leader == first
+        timeouts = {"rebalance_ms": 5_000, "session_ms": 60_000}
+        first = stage.answer(stage.join(instance_id="ia", **timeouts)).member_id
+        other = stage.join(instance_id="ib", **timeouts)
+        assert stage.answer(stage.join(first, instance_id="ia", **timeouts)).leader == first
         second = stage.answer(other).member_id
         stage.sync(first, 2, {}, instance_id="ia")
         stage.sync(second, 2, instance_id="ib")
-        changed = stage.join(second, instance_id="ib", protocols=(("range", subscription("u")),), **said)
+        changed = stage.join(second, instance_id="ib", protocols=(("range", subscription("u")),), **timeouts)
         assert stage.answer(changed) is None
 
         stage.advance(5_000)
@@ -217,14 +217,14 @@ class TestSessionFacts:
             stage.join(b, connection=8)
         else:
             stage.commit({("t", 1): 1}, member_id=b, generation=generation, connection=8)
-        seen_ms = stage.now
+        last_request_ms = stage.now
         stage.advance(2_000)
         stage.coordinator.connection_closed(8, stage.now)
 
         stage.leave(b, client_id="admin")
 
         vitals = stage.entries(MemberRemoved)[-1].vitals
-        assert (vitals.last_seen_ms, vitals.longest_gap_ms) == (seen_ms, 5_000)
+        assert (vitals.last_seen_ms, vitals.longest_gap_ms) == (last_request_ms, 5_000)
         assert vitals.connection_closed_at_ms == stage.now
 
 
@@ -283,8 +283,8 @@ def test_request_of_a_stale_member_is_journaled_again_in_the_next_generation(sta
     stage.join(a)
     stage.heartbeat("zombie", generation)
 
-    told = [(entry.member.member_id, entry.current) for entry in stage.entries(RequestFenced)]
-    assert told == [("zombie", generation), ("zombie", generation + 1)]
+    fenced = [(entry.member.member_id, entry.current) for entry in stage.entries(RequestFenced)]
+    assert fenced == [("zombie", generation), ("zombie", generation + 1)]
 
 
 def test_request_of_a_fenced_static_member_is_journaled_with_its_instance_id(stage):
@@ -332,13 +332,13 @@ def test_session_timeout_may_equal_the_configured_minimum_or_maximum(stage, sess
 def test_limit_of_member_metadata_is_the_larger_of_16_mib_and_message_max_bytes():
     small, large = CoordinatorStage(), CoordinatorStage(message_max_bytes=17 << 20)
 
-    def said(stage: CoordinatorStage, size: int) -> int:
+    def join_code(stage: CoordinatorStage, size: int) -> int:
         code: int = stage.answer(stage.join(protocols=[("range", bytes(size))])).error_code
         return code
 
     taken, refused = ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.UNKNOWN_SERVER_ERROR
-    assert [said(small, size) for size in (16 << 20, (16 << 20) + 1)] == [taken, refused]
-    assert [said(large, size) for size in (17 << 20, (17 << 20) + 1)] == [taken, refused]
+    assert [join_code(small, size) for size in (16 << 20, (16 << 20) + 1)] == [taken, refused]
+    assert [join_code(large, size) for size in (17 << 20, (17 << 20) + 1)] == [taken, refused]
 
 
 @pytest.mark.parametrize(

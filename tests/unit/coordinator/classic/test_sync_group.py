@@ -27,7 +27,7 @@ def joined(stage):
     return a, b, generation + 1
 
 
-def given(blob: bytes) -> SyncGroupResponse:
+def sync_response(blob: bytes) -> SyncGroupResponse:
     return SyncGroupResponse(protocol_type="consumer", protocol_name="range", assignment=blob)
 
 
@@ -93,7 +93,11 @@ class TestLeaderAssignment:
         leader = stage.sync(a, generation + 1, {a: MINE, b: YOURS})
         late = stage.sync(c, generation + 1)
 
-        assert [stage.answer(t) for t in (early, leader, late)] == [given(YOURS), given(MINE), given(b"")]
+        assert [stage.answer(t) for t in (early, leader, late)] == [
+            sync_response(YOURS),
+            sync_response(MINE),
+            sync_response(b""),
+        ]
 
     def test_leaders_assignment_is_persisted_before_responses_to_sync_group_requests(self, stage, joined):
         a, b, generation = joined
@@ -127,19 +131,19 @@ class TestLeaderAssignment:
 
         stage.sync(a, generation, {a: MINE, b: YOURS})
 
-        assert stage.answer(follower) == given(YOURS)
+        assert stage.answer(follower) == sync_response(YOURS)
 
     def test_leaders_assignment_may_consist_of_any_bytes(self, stage, joined):
         a, _, generation = joined
 
-        assert stage.answer(stage.sync(a, generation, {a: b"\xff"})) == given(b"\xff")
+        assert stage.answer(stage.sync(a, generation, {a: b"\xff"})) == sync_response(b"\xff")
         assert stage.entries(AssignmentWritten)[-1].partitions is None
 
     def test_repeated_sync_group_request_returns_the_same_assignment(self, stage, joined):
         a, _, generation = joined
         stage.sync(a, generation, {a: MINE})
 
-        assert stage.answer(stage.sync(a, generation)) == given(MINE)
+        assert stage.answer(stage.sync(a, generation)) == sync_response(MINE)
 
 
 def test_waiting_sync_group_request_gets_rebalance_in_progress_when_its_member_sends_another(stage, joined):
@@ -150,7 +154,7 @@ def test_waiting_sync_group_request_gets_rebalance_in_progress_when_its_member_s
     stage.sync(a, generation, {b: YOURS})
 
     assert stage.answer(older).error_code == ErrorCode.REBALANCE_IN_PROGRESS
-    assert stage.answer(newer) == given(YOURS)
+    assert stage.answer(newer) == sync_response(YOURS)
 
 
 class TestMissingSync:

@@ -105,8 +105,8 @@ def test_topic_hash_of_a_group_changes_with_its_topics_and_subscriptions():
     subscribed: dict[str, list[str]] = {}
 
     def check() -> None:
-        wanted = {name for topics in subscribed.values() for name in topics}
-        assert group_of(stage).metadata_hash == hash_of_topics(wanted, stage.topics)
+        topic_names = {name for topics in subscribed.values() for name in topics}
+        assert group_of(stage).metadata_hash == hash_of_topics(topic_names, stage.topics)
 
     for member_id, topics in (
         ("m1", ["a", "none"]),

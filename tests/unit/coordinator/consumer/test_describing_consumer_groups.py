@@ -26,8 +26,8 @@ NO_REQUEST = -(2**31)
 
 
 def describe(stage, *groups, version=1, operations=False):
-    asked = ConsumerGroupDescribeRequest(group_ids=list(groups), include_authorized_operations=operations)
-    return stage.answer(stage.ask(asked, version)).groups
+    request = ConsumerGroupDescribeRequest(group_ids=list(groups), include_authorized_operations=operations)
+    return stage.answer(stage.ask(request, version)).groups
 
 
 def on_t(*partitions):
@@ -110,10 +110,10 @@ class TestConsumerGroupDescribe:
         write(stage, epochs(5))
         stage.stable(1, group="old")
 
-        told = [(g.group_id, g.error_code, g.error_message) for g in describe(stage, GROUP, "old", "nobody", "")]
+        groups = [(g.group_id, g.error_code, g.error_message) for g in describe(stage, GROUP, "old", "nobody", "")]
 
         missing = ErrorCode.GROUP_ID_NOT_FOUND
-        assert told == [
+        assert groups == [
             ("old", missing, "Group old is not a consumer group."),
             ("nobody", missing, "Group nobody not found."),
             ("", ErrorCode.INVALID_GROUP_ID, None),
@@ -123,9 +123,9 @@ class TestConsumerGroupDescribe:
     def test_consumer_group_describe_request_returns_authorized_operations_if_requested(self, stage):
         write(stage, epochs(5))
 
-        told = [g.authorized_operations for g in describe(stage, GROUP, "nobody", operations=True)]
+        authorized_operations = [g.authorized_operations for g in describe(stage, GROUP, "nobody", operations=True)]
 
-        assert told == [NO_REQUEST, 3400]
+        assert authorized_operations == [NO_REQUEST, 3400]
 
     def test_consumer_group_describe_response_omits_deleted_topics(self, stage):
         write(stage, epochs(5), member("m", 5, {T: {0: 5}}))

@@ -15,7 +15,7 @@ def stage() -> CoordinatorStage:
     return CoordinatorStage(group_consumer_assignment_interval_ms=0)
 
 
-def said(stage: CoordinatorStage, member_id: str = "m1") -> list[MemberWritten]:
+def member_records(stage: CoordinatorStage, member_id: str = "m1") -> list[MemberWritten]:
     return [r for r in stage.records() if isinstance(r, MemberWritten) and r.member_id == member_id]
 
 
@@ -39,11 +39,11 @@ CHANGES = {
 @pytest.mark.parametrize(("what", "value"), CHANGES.items(), ids=CHANGES.keys())
 def test_heartbeat_with_one_changed_field_keeps_the_other_fields(stage, what, value):
     stage.come("m1", instance_id="i", rack_id="r1", server_assignor="uniform")
-    (first,) = said(stage)
+    (first,) = member_records(stage)
 
     stage.beat("m1", 2, **{what: value})
 
-    _, second = said(stage)
+    _, second = member_records(stage)
     names = [field.name for field in first.value.FIELDS]
     changed = {name for name in names if getattr(first.value, name) != getattr(second.value, name)}
     assert (changed, getattr(second.value, what)) == ({what}, value)
@@ -57,7 +57,7 @@ def test_heartbeat_without_changes_persists_nothing(stage):
     stage.beat("m1", 2, subscribed_topic_names=["t", "u", "t"], rack_id="r1", server_assignor="uniform")
     stage.beat("m1", 2, instance_id="i", subscribed_topic_regex="")
 
-    assert len(said(stage)) == 1
+    assert len(member_records(stage)) == 1
 
 
 def test_heartbeat_with_a_shorter_rebalance_timeout_shortens_the_revocation_deadline(stage):

@@ -38,9 +38,9 @@ REFUSED = {
 @pytest.mark.parametrize(("changed", "code", "words"), REFUSED.values(), ids=REFUSED.keys())
 def test_invalid_consumer_group_heartbeat_request_is_refused_without_creating_its_group(changed, code, words):
     stage = CoordinatorStage()
-    asked = {"member_id": "m", "epoch": 0} | JOIN | changed
+    fields = {"member_id": "m", "epoch": 0} | JOIN | changed
 
-    answer = stage.beat(asked.pop("member_id"), asked.pop("epoch"), asked.pop("owned"), **asked)
+    answer = stage.beat(fields.pop("member_id"), fields.pop("epoch"), fields.pop("owned"), **fields)
 
     assert (answer.error_code, answer.error_message) == (code, words)
     assert (answer.member_id, answer.member_epoch, answer.heartbeat_interval_ms, answer.assignment) == (
@@ -130,9 +130,9 @@ def test_full_consumer_group_accepts_only_its_members():
 def test_rejoining_static_member_keeps_its_assignment(new_id):
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("s1", instance_id="i1")
-    held = stage.come("s2", instance_id="i1")
-    assert held.error_code == ErrorCode.UNRELEASED_INSTANCE_ID
-    assert held.error_message == (
+    response = stage.come("s2", instance_id="i1")
+    assert response.error_code == ErrorCode.UNRELEASED_INSTANCE_ID
+    assert response.error_message == (
         "Static member s2 with instance id i1 cannot join the group because the instance id is owned by s1 member."
     )
     away = stage.beat("s1", -2, instance_id="i1")
@@ -162,11 +162,11 @@ def test_target_assignment_of_a_replaced_static_member_is_persisted_once():
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     stage.come("s1", instance_id="i1")
     stage.beat("s1", -2, instance_id="i1")
-    seen = len(stage.records())
+    record_count = len(stage.records())
 
     stage.come("s2", "t", "later", instance_id="i1")  # new group epoch with the same target assignment
 
-    written = [record for record in stage.records()[seen:] if isinstance(record, TargetWritten)]
+    written = [record for record in stage.records()[record_count:] if isinstance(record, TargetWritten)]
     assert [(record.member_id, record.value is None) for record in written] == [("s1", True), ("s2", False)]
 
 

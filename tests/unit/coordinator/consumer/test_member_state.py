@@ -102,9 +102,9 @@ def test_journal_entry_of_an_assigned_partition_has_the_time_for_which_it_had_no
     stage.advance(2_000)
     stage.beat("m2", 3)
 
-    given = reconciled(stage, "m2").given
+    assigned = reconciled(stage, "m2").given
 
-    assert [(one.topic, one.partition, one.unowned_ms) for one in given] == [("t", 2, 2_000), ("t", 3, 2_000)]
+    assert [(one.topic, one.partition, one.unowned_ms) for one in assigned] == [("t", 2, 2_000), ("t", 3, 2_000)]
 
 
 def test_partitions_that_an_absent_static_member_must_revoke_become_unowned(stage):
@@ -117,8 +117,8 @@ def test_partitions_that_an_absent_static_member_must_revoke_become_unowned(stag
 
     stage.beat("m2", 3)
 
-    given = reconciled(stage, "m2").given
-    assert [(one.partition, one.unowned_ms) for one in given] == [(2, 2_000), (3, 2_000)]
+    assigned = reconciled(stage, "m2").given
+    assert [(one.partition, one.unowned_ms) for one in assigned] == [(2, 2_000), (3, 2_000)]
 
 
 def test_member_without_assignment_record_stays_in_the_consumer_group():

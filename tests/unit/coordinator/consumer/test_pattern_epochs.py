@@ -24,9 +24,9 @@ def group(stage: CoordinatorStage):
     return stage.coordinator.groups_in_partition_of("g").consumer["g"]
 
 
-def beat(stage: CoordinatorStage, member_id: str, **said) -> None:
+def beat(stage: CoordinatorStage, member_id: str, **fields) -> None:
     member = group(stage).members[member_id]
-    assert stage.beat(member_id, member.epoch, **said).error_code == 0
+    assert stage.beat(member_id, member.epoch, **fields).error_code == 0
 
 
 def is_hash_of(stage: CoordinatorStage, *names: str) -> bool:

@@ -18,7 +18,7 @@ def at(epoch, previous, state, assigned=None, pending=None):
     return CurrentAssignment(epoch, previous, state, assigned or {}, pending or {})
 
 
-def held(epoch, *partitions):
+def owned(epoch, *partitions):
     return {T: dict.fromkeys(partitions, epoch)}
 
 
@@ -31,65 +31,65 @@ def wants(epoch, *partitions, topics=BOTH, changed=False):
 
 
 CASES = {
-    "assignment equals the target": (at(5, 4, STABLE, held(5, 1, 2)), wants(5, 1, 2), None, (), None),
+    "assignment equals the target": (at(5, 4, STABLE, owned(5, 1, 2)), wants(5, 1, 2), None, (), None),
     "new target epoch with equal partitions": (
-        at(5, 4, STABLE, held(5, 1)), wants(6, 1), None, (), at(6, 5, STABLE, held(5, 1)),
+        at(5, 4, STABLE, owned(5, 1)), wants(6, 1), None, (), at(6, 5, STABLE, owned(5, 1)),
     ),
     "unowned partition is assigned at once": (
-        at(5, 4, STABLE, held(5, 1)), wants(6, 1, 2), None, (), at(6, 5, STABLE, {T: {1: 5, 2: 6}}),
+        at(5, 4, STABLE, owned(5, 1)), wants(6, 1, 2), None, (), at(6, 5, STABLE, {T: {1: 5, 2: 6}}),
     ),
     "partition of another member is awaited": (
-        at(5, 4, STABLE, held(5, 1)), wants(6, 1, 2, 3), None, (2,), at(6, 5, UNRELEASED, {T: {1: 5, 3: 6}}),
+        at(5, 4, STABLE, owned(5, 1)), wants(6, 1, 2, 3), None, (2,), at(6, 5, UNRELEASED, {T: {1: 5, 3: 6}}),
     ),
     "all new partitions belong to other members": (
-        at(5, 4, STABLE, held(5, 1)), wants(6, 1, 2), None, (2,), at(6, 5, UNRELEASED, held(5, 1)),
+        at(5, 4, STABLE, owned(5, 1)), wants(6, 1, 2), None, (2,), at(6, 5, UNRELEASED, owned(5, 1)),
     ),
     "partition outside of the target must be revoked": (
-        at(5, 4, STABLE, held(5, 1, 2)), wants(6, 1), None, (),
-        at(5, 5, UNREVOKED, held(5, 1), held(5, 2)),
+        at(5, 4, STABLE, owned(5, 1, 2)), wants(6, 1), None, (),
+        at(5, 5, UNREVOKED, owned(5, 1), owned(5, 2)),
     ),
     "partition outside of the target is not owned any more": (
-        at(5, 4, STABLE, held(5, 1, 2)), wants(6, 1), {T: [1]}, (), at(6, 5, STABLE, held(5, 1)),
+        at(5, 4, STABLE, owned(5, 1, 2)), wants(6, 1), {T: [1]}, (), at(6, 5, STABLE, owned(5, 1)),
     ),
     "revocation precedes the assignment of new partitions": (
-        at(5, 4, STABLE, held(5, 1, 2)), wants(6, 1, 3), None, (),
-        at(5, 5, UNREVOKED, held(5, 1), held(5, 2)),
+        at(5, 4, STABLE, owned(5, 1, 2)), wants(6, 1, 3), None, (),
+        at(5, 5, UNREVOKED, owned(5, 1), owned(5, 2)),
     ),
     "heartbeat without owned partitions keeps the revocation pending": (
-        at(5, 5, UNREVOKED, held(5, 1), held(5, 2)), wants(6, 1), None, (), None,
+        at(5, 5, UNREVOKED, owned(5, 1), owned(5, 2)), wants(6, 1), None, (), None,
     ),
     "member still owns the partition that it must revoke": (
-        at(5, 5, UNREVOKED, held(5, 1), held(5, 2)), wants(6, 1), {T: [1, 2]}, (), None,
+        at(5, 5, UNREVOKED, owned(5, 1), owned(5, 2)), wants(6, 1), {T: [1, 2]}, (), None,
     ),
     "member has revoked its partition": (
-        at(5, 5, UNREVOKED, held(5, 1), held(5, 2)), wants(6, 1), {T: [1]}, (), at(6, 5, STABLE, held(5, 1)),
+        at(5, 5, UNREVOKED, owned(5, 1), owned(5, 2)), wants(6, 1), {T: [1]}, (), at(6, 5, STABLE, owned(5, 1)),
     ),
     "newer target requires another revocation": (
-        at(5, 5, UNREVOKED, held(5, 1, 3), held(5, 2)), wants(8, 1), {T: [1, 3]}, (),
-        at(5, 5, UNREVOKED, held(5, 1), held(5, 3)),
+        at(5, 5, UNREVOKED, owned(5, 1, 3), owned(5, 2)), wants(8, 1), {T: [1, 3]}, (),
+        at(5, 5, UNREVOKED, owned(5, 1), owned(5, 3)),
     ),
     "member has revoked its partition for the current target": (
-        at(5, 5, UNREVOKED, held(5, 1), held(5, 2)), wants(5, 1), {T: [1]}, (), at(5, 5, STABLE, held(5, 1)),
+        at(5, 5, UNREVOKED, owned(5, 1), owned(5, 2)), wants(5, 1), {T: [1]}, (), at(5, 5, STABLE, owned(5, 1)),
     ),
     "newer target returns the revoked partition": (
-        at(5, 5, UNREVOKED, held(5, 1), held(5, 2)), wants(7, 1, 2), {T: [1]}, (2,),
+        at(5, 5, UNREVOKED, owned(5, 1), owned(5, 2)), wants(7, 1, 2), {T: [1]}, (2,),
         at(7, 5, STABLE, {T: {1: 5, 2: 7}}),
     ),
     "awaited partition still has another owner": (
-        at(6, 6, UNRELEASED, held(5, 1)), wants(6, 1, 2), None, (2,), None,
+        at(6, 6, UNRELEASED, owned(5, 1)), wants(6, 1, 2), None, (2,), None,
     ),
     "awaited partition became unowned": (
-        at(6, 5, UNRELEASED, held(5, 1)), wants(6, 1, 2), None, (), at(6, 6, STABLE, {T: {1: 5, 2: 6}}),
+        at(6, 5, UNRELEASED, owned(5, 1)), wants(6, 1, 2), None, (), at(6, 6, STABLE, {T: {1: 5, 2: 6}}),
     ),
     "newer target revokes a partition of an awaiting member": (
-        at(6, 5, UNRELEASED, held(5, 1)), wants(7, 2), None, (2,), at(6, 6, UNREVOKED, {}, held(5, 1)),
+        at(6, 5, UNRELEASED, owned(5, 1)), wants(7, 2), None, (2,), at(6, 6, UNREVOKED, {}, owned(5, 1)),
     ),
     "unsubscribed topic is revoked": (
-        at(5, 4, STABLE, held(5, 1)), wants(5, 1, topics={U}, changed=True), None, (),
-        at(5, 5, UNREVOKED, {}, held(5, 1)),
+        at(5, 4, STABLE, owned(5, 1)), wants(5, 1, topics={U}, changed=True), None, (),
+        at(5, 5, UNREVOKED, {}, owned(5, 1)),
     ),
     "unsubscribed topic is not owned any more": (
-        at(5, 4, STABLE, held(5, 1)), wants(5, 1, topics={U}, changed=True), {}, (), at(5, 5, STABLE),
+        at(5, 4, STABLE, owned(5, 1)), wants(5, 1, topics={U}, changed=True), {}, (), at(5, 5, STABLE),
     ),
     "member without partitions unsubscribes from all topics": (
         at(5, 4, STABLE),
@@ -104,28 +104,28 @@ CASES = {
     ),
     "one of two topics is unsubscribed": (
         at(5, 4, STABLE, of_both(5)), wants(5, 1, topics={T}, changed=True), {T: [1], U: [0]}, (),
-        at(5, 5, UNREVOKED, held(5, 1), {U: {0: 5}}),
+        at(5, 5, UNREVOKED, owned(5, 1), {U: {0: 5}}),
     ),
     "one of two topics is unsubscribed and not owned any more": (
         at(5, 4, STABLE, of_both(5)), wants(5, 1, topics={T}, changed=True), {T: [1]}, (),
-        at(5, 5, STABLE, held(5, 1)),
+        at(5, 5, STABLE, owned(5, 1)),
     ),
     "topic unsubscribed by an earlier heartbeat changes nothing": (
         at(5, 4, STABLE, of_both(5)), wants(5, 1, topics={T}), {T: [1], U: [0]}, (), None,
     ),
     "other topic is unsubscribed during a revocation": (
-        at(5, 5, UNREVOKED, of_both(5), held(4, 2)), wants(6, 1, topics={T}, changed=True), None, (),
-        at(5, 5, UNREVOKED, held(5, 1), {T: {2: 4}, U: {0: 5}}),
+        at(5, 5, UNREVOKED, of_both(5), owned(4, 2)), wants(6, 1, topics={T}, changed=True), None, (),
+        at(5, 5, UNREVOKED, owned(5, 1), {T: {2: 4}, U: {0: 5}}),
     ),
     "topic of the pending revocation is unsubscribed": (
-        at(5, 4, UNREVOKED, of_both(5), held(4, 2)), wants(6, topics={U}, changed=True), {T: [2]}, (),
+        at(5, 4, UNREVOKED, of_both(5), owned(4, 2)), wants(6, topics={U}, changed=True), {T: [2]}, (),
         at(5, 5, UNREVOKED, {U: {0: 5}}, {T: {1: 5, 2: 4}}),
     ),
     "topic was unsubscribed before the pending revocation": (
-        at(5, 5, UNREVOKED, of_both(5), held(4, 2)), wants(6, 1, topics={T}), None, (), None,
+        at(5, 5, UNREVOKED, of_both(5), owned(4, 2)), wants(6, 1, topics={T}), None, (), None,
     ),
     "member unsubscribes from all topics during a revocation": (
-        at(5, 4, UNREVOKED, {}, held(4, 2)),
+        at(5, 4, UNREVOKED, {}, owned(4, 2)),
         ReconciliationTarget(6, {}, frozenset(), subscription_changed=True, subscribes_to_nothing=True),
         None, (), None,
     ),
@@ -137,7 +137,7 @@ CASES = {
         at(6, 5, UNRELEASED, {U: {3: 6}}),
     ),
     "added topic waits for the next target": (
-        at(5, 4, STABLE, held(5, 1)), wants(5, 1, changed=True), None, (), None,
+        at(5, 4, STABLE, owned(5, 1)), wants(5, 1, changed=True), None, (), None,
     ),
 }  # fmt: skip
 

@@ -26,19 +26,19 @@ def test_member_revokes_partitions_that_the_target_assignment_gives_to_another_m
         "CurrentWritten",
     ]
 
-    seen = len(stage.records())
+    record_count = len(stage.records())
     second = stage.come("m2")  # the assignment interval since the last target has not passed: no new target assignment
     assert (second.member_epoch, stage.assignment_in(second)) == (2, [])
-    assert kinds(stage.records()[seen:]) == ["MemberWritten", "EpochWritten", "CurrentWritten"]
+    assert kinds(stage.records()[record_count:]) == ["MemberWritten", "EpochWritten", "CurrentWritten"]
 
-    seen = len(stage.records())
+    record_count = len(stage.records())
     stage.advance(1_000)
     second = stage.beat("m2", 2)
     assert (second.member_epoch, stage.assignment_in(second)) == (
         3,
         None,
     )  # the target of m2 has partitions that m1 still owns
-    written = stage.records()[seen:]
+    written = stage.records()[record_count:]
     assert kinds(written) == ["TargetWritten", "TargetWritten", "TargetEpochWritten", "CurrentWritten"]
     assert (written[-1].value.state, written[-1].value.previous_member_epoch) == (2, 2)
 
@@ -88,10 +88,10 @@ def test_partitions_of_an_expired_member_are_assigned_to_other_members():
     stage.come("m2")
     stage.advance(30_000)
     stage.beat("m2", 3)
-    seen = len(stage.records())
+    record_count = len(stage.records())
     stage.advance(15_000)
 
-    assert kinds(stage.records()[seen:]) == ["CurrentWritten", "TargetWritten", "MemberWritten", "EpochWritten"]
+    assert kinds(stage.records()[record_count:]) == ["CurrentWritten", "TargetWritten", "MemberWritten", "EpochWritten"]
     two = stage.beat("m2", 3)
     assert (two.member_epoch, stage.assignment_in(two)) == (4, parts("t", 0, 1, 2, 3))
 
@@ -99,14 +99,19 @@ def test_partitions_of_an_expired_member_are_assigned_to_other_members():
 def test_leave_of_the_last_member_empties_the_consumer_group():
     stage = CoordinatorStage()
     stage.come("m1")
-    seen = len(stage.records())
+    record_count = len(stage.records())
 
-    left = stage.beat("m1", -1)
+    response = stage.beat("m1", -1)
 
-    assert (left.error_code, left.member_id, left.member_epoch, left.heartbeat_interval_ms) == (0, "m1", -1, 0)
-    *gone, epoch, target = stage.records()[seen:]
-    assert kinds(gone) == ["CurrentWritten", "TargetWritten", "MemberWritten"]
-    assert isinstance(gone[-1], MemberWritten)
+    assert (response.error_code, response.member_id, response.member_epoch, response.heartbeat_interval_ms) == (
+        0,
+        "m1",
+        -1,
+        0,
+    )
+    *tombstones, epoch, target = stage.records()[record_count:]
+    assert kinds(tombstones) == ["CurrentWritten", "TargetWritten", "MemberWritten"]
+    assert isinstance(tombstones[-1], MemberWritten)
     assert isinstance(epoch, EpochWritten)
     assert (epoch.value.epoch, epoch.value.metadata_hash) == (3, 0)
     assert isinstance(target, TargetEpochWritten)

@@ -39,8 +39,8 @@ def test_journal_entry_of_a_refused_request_has_the_member_epoch_or_for_non_memb
     stage.beat("m1", 9)
     stage.beat("stranger", 9)
 
-    told = [(e.member.member_id, e.error, e.generation, e.current) for e in stage.entries(RequestFenced)]
-    assert told == [("m1", "FENCED_MEMBER_EPOCH", 9, 2), ("stranger", "UNKNOWN_MEMBER_ID", 9, 3)]
+    fenced_requests = [(e.member.member_id, e.error, e.generation, e.current) for e in stage.entries(RequestFenced)]
+    assert fenced_requests == [("m1", "FENCED_MEMBER_EPOCH", 9, 2), ("stranger", "UNKNOWN_MEMBER_ID", 9, 3)]
 
 
 def test_refused_request_without_epoch_is_journaled_without_epoch(stage):
@@ -81,8 +81,8 @@ def test_refused_requests_are_journaled_once_per_member_and_api_and_error(stage)
     stage.heartbeat("b", 1)
     stage.beat("m1", 1)
 
-    told = [(entry.member.member_id, entry.api, entry.error) for entry in stage.entries(RequestFenced)]
-    assert told == [
+    fenced_requests = [(entry.member.member_id, entry.api, entry.error) for entry in stage.entries(RequestFenced)]
+    assert fenced_requests == [
         ("a", "ConsumerGroupHeartbeat", "UNKNOWN_MEMBER_ID"),
         ("b", "ConsumerGroupHeartbeat", "UNKNOWN_MEMBER_ID"),
         ("b", "Heartbeat", "UNKNOWN_MEMBER_ID"),
@@ -112,7 +112,7 @@ def test_refused_requests_of_current_members_are_not_counted_as_fenced(stage):
 
 
 @pytest.mark.parametrize(
-    ("again", "told"),
+    ("again", "entry_count"),
     [
         ({"client_id": "app", "client_host": "/10.0.0.1"}, 1),
         ({"client_id": "app 2", "client_host": "/10.0.0.1"}, 2),
@@ -120,7 +120,7 @@ def test_refused_requests_of_current_members_are_not_counted_as_fenced(stage):
     ],
     ids=["the same client", "another client", "another host"],
 )
-def test_joins_refused_by_a_full_consumer_group_have_one_journal_entry_for_each_client(again, told):
+def test_joins_refused_by_a_full_consumer_group_have_one_journal_entry_for_each_client(again, entry_count):
     stage = CoordinatorStage(group_consumer_max_size=1)
     stage.come("m1")
 
@@ -129,7 +129,7 @@ def test_joins_refused_by_a_full_consumer_group_have_one_journal_entry_for_each_
     stage.come("z", **again)
 
     rejected_join = stage.entries(JoinRejected)
-    assert len(rejected_join) == told
+    assert len(rejected_join) == entry_count
     assert rejected_join[0] == JoinRejected(
         at_ms=stage.now, group="g", member=ClientIdentity("x", "app", "/10.0.0.1"), members=1
     )

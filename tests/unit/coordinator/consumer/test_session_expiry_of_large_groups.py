@@ -43,9 +43,9 @@ def test_session_timers_of_1000_members_fire_in_several_ticks_in_order():
     unchecked(stage)
     removed_per_tick = []
 
-    while (left := members_of(coordinator)) and coordinator.wake_at_ms == stage.now:
+    while (remaining := members_of(coordinator)) and coordinator.wake_at_ms == stage.now:
         coordinator.tick(stage.now)
-        removed_per_tick.append(len(left) - len(members_of(coordinator)))
+        removed_per_tick.append(len(remaining) - len(members_of(coordinator)))
 
     assert sum(removed_per_tick) == 1_000
     assert all(0 < removed <= 150 for removed in removed_per_tick)

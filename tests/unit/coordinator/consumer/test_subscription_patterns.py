@@ -18,12 +18,12 @@ def stage_of(**topics: int) -> CoordinatorStage:
     return CoordinatorStage(topics=Topics(**topics), group_consumer_assignment_interval_ms=0)
 
 
-def come(stage, regex, member_id="m", names=(), **said):
-    return stage.come(member_id, subscribed_topic_names=list(names), subscribed_topic_regex=regex, **said)
+def come(stage, regex, member_id="m", names=(), **fields):
+    return stage.come(member_id, subscribed_topic_names=list(names), subscribed_topic_regex=regex, **fields)
 
 
-def beat(stage, member_id="m", epoch=1, **said):
-    return stage.beat(member_id, epoch, **said)
+def beat(stage, member_id="m", epoch=1, **fields):
+    return stage.beat(member_id, epoch, **fields)
 
 
 def resolved(stage) -> dict[str, list[str] | None]:
@@ -35,10 +35,10 @@ def test_first_heartbeat_is_answered_before_the_topic_search_for_its_pattern():
     stage = stage_of(ab=1, abc=2, b=1)
 
     joined = come(stage, "ab.*")
-    told = beat(stage)
+    response = beat(stage)
 
     assert (joined.member_epoch, stage.assignment_in(joined)) == (1, [])
-    assert (told.member_epoch, stage.assignment_in(told)) == (2, [("ab", 0), ("abc", 0), ("abc", 1)])
+    assert (response.member_epoch, stage.assignment_in(response)) == (2, [("ab", 0), ("abc", 0), ("abc", 1)])
     assert resolved(stage) == {"ab.*": ["ab", "abc"]}
     (raised,) = stage.entries(EpochRaised)
     assert (raised.cause.event, raised.cause.topics_added) == ("regex_resolved", ("ab", "abc"))
@@ -56,9 +56,9 @@ def test_pattern_subscription_adds_topics_whose_whole_name_matches_to_the_subscr
     stage = stage_of(t=1, u=1, tt=1)
     come(stage, "t", names=["u"])
 
-    told = [place for epoch in (2, 3) if (place := stage.assignment_in(beat(stage, epoch=epoch))) is not None]
+    assignments = [place for epoch in (2, 3) if (place := stage.assignment_in(beat(stage, epoch=epoch))) is not None]
 
-    assert told[-1] == [("t", 0), ("u", 0)]
+    assert assignments[-1] == [("t", 0), ("u", 0)]
 
 
 def test_pattern_that_matches_no_topic_keeps_the_group_epoch():

@@ -104,14 +104,14 @@ def played(stage: CoordinatorStage) -> list[object]:
         for _ in range(4):
             stage.advance(1_000)
             for beating in list(epochs_of):
-                owned = [(stage.topics.topic_name(topic), p) for topic, p, _ in held(stage, beating)]
+                owned = [(stage.topics.topic_name(topic), p) for topic, p, _ in owned_partitions(stage, beating)]
                 answer = stage.beat(beating, epochs_of[beating], owned)
                 epochs_of[beating] = answer.member_epoch
-        answers += [(one, held(stage, one)) for one in sorted(epochs_of)]
+        answers += [(one, owned_partitions(stage, one)) for one in sorted(epochs_of)]
     return answers
 
 
-def held(stage, member_id):
+def owned_partitions(stage, member_id):
     assigned = group_of(stage).members[member_id].current.assigned
     return sorted((topic, p, 0) for topic, of in assigned.items() for p in of)
 

@@ -240,7 +240,7 @@ def test_member_without_assignment_record_has_no_previous_epoch(stage):
 
 
 @pytest.mark.parametrize(
-    ("left", "stays"),
+    ("remaining_records", "stays"),
     [
         ([], False),
         (epochs(2, 1)[:1], True),
@@ -251,10 +251,10 @@ def test_member_without_assignment_record_has_no_previous_epoch(stage):
     ],
     ids=["no record", "group epoch", "target epoch", "member", "pattern with matches", "departed member"],
 )
-def test_consumer_group_without_state_is_dropped(left, stays):
+def test_consumer_group_without_state_is_dropped(remaining_records, stays):
     groups = Groups()
     groups.ensure_consumer("g")
-    for record in left:
+    for record in remaining_records:
         replay_consumer_group(groups.consumer["g"], record)
 
     groups.maybe_forget("g")

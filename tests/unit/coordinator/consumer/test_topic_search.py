@@ -49,16 +49,16 @@ def test_topic_search_step_compares_fewer_topic_names_after_many_matches():
 
 
 def test_topic_search_checks_describe_permission_once_per_topic():
-    asked: list[str] = []
+    checked: list[str] = []
 
     def may_describe(name: str) -> bool:
-        asked.append(name)
+        checked.append(name)
         return name != "tb"
 
     search = TopicSearch(["t.*", ".*b", "none"], ["tb", "ta", "u"], may_describe, 0)
 
     assert search.step(1) == {"t.*": ["ta"], ".*b": [], "none": []}
-    assert asked == ["ta", "tb"]
+    assert checked == ["ta", "tb"]
 
 
 def test_topic_search_finds_no_topics_for_a_pattern_that_is_valid_only_in_re2j():

@@ -20,7 +20,7 @@ def stage() -> CoordinatorStage:
     return stage
 
 
-def said(stage: CoordinatorStage, member_id: str):
+def latest_metadata(stage: CoordinatorStage, member_id: str):
     written = [r.value for r in stage.records() if isinstance(r, MemberWritten) and r.member_id == member_id]
     return written[-1]
 
@@ -52,7 +52,7 @@ def test_join_group_request_to_a_consumer_group_persists_each_protocol_once(stag
         client_host="/10.0.0.2",
     )
 
-    value = said(stage, "old")
+    value = latest_metadata(stage, "old")
     assert (value.client_id, value.client_host, value.instance_id) == ("app 2", "/10.0.0.2", None)
     assert (value.subscribed_topic_names, value.subscribed_topic_regex) == (["t", "u"], "")
     assert (value.rack_id, value.rebalance_timeout_ms, value.server_assignor) == ("r", 50_000, None)
@@ -73,14 +73,14 @@ def test_consumer_member_that_becomes_classic_keeps_its_rack_and_assignor_but_no
 
     assert stage.answer(stage.join("other", instance_id="i", protocols=ranged("u"))).error_code == ErrorCode.NONE
 
-    value = said(stage, "other")
+    value = latest_metadata(stage, "other")
     assert (value.rack_id, value.server_assignor, value.instance_id) == ("r", "range", "i")
     assert (value.subscribed_topic_names, value.subscribed_topic_regex) == (["u"], "")
     assert value.classic_member_metadata == ClassicMemberMetadata(
         session_timeout_ms=10_000, supported_protocols=[ClassicProtocol(name="range", metadata=subscription("u"))]
     )
     stage.join("other", instance_id="i", protocols=ranged("u", rack="r2"))
-    assert said(stage, "other").rack_id == "r2"
+    assert latest_metadata(stage, "other").rack_id == "r2"
 
 
 def test_join_group_request_with_a_shorter_session_timeout_shortens_the_session(stage):
@@ -126,7 +126,7 @@ def test_join_group_request_that_no_longer_reports_a_revoked_partition_as_owned_
     assert generation(0) > 5
 
 
-SPOKEN = {
+PROTOCOL_CASES = {
     "protocol of all classic members": (("range", "sticky"), ErrorCode.NONE),
     "unknown protocol and one of all classic members": (("new", "range"), ErrorCode.NONE),
     "protocol of one classic member": (("roundrobin",), ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
@@ -134,7 +134,7 @@ SPOKEN = {
 }
 
 
-@pytest.mark.parametrize(("speaks", "code"), SPOKEN.values(), ids=SPOKEN.keys())
+@pytest.mark.parametrize(("speaks", "code"), PROTOCOL_CASES.values(), ids=PROTOCOL_CASES.keys())
 def test_join_group_request_to_a_consumer_group_needs_a_protocol_that_all_classic_members_support(stage, speaks, code):
     write(
         stage,

@@ -13,10 +13,10 @@ from support.machines.written_groups import T, U, epochs, member, write
 STABLE, UNREVOKED, UNRELEASED = ReconciliationState
 
 
-def classic(epoch, state=STABLE, has=None, pending=None, target=None, **said) -> list[ConsumerGroupRecord]:
-    said_and_target = member("m1", epoch, has, target=target, classic=True, **said)[:2]
+def classic(epoch, state=STABLE, has=None, pending=None, target=None, **fields) -> list[ConsumerGroupRecord]:
+    metadata_and_target = member("m1", epoch, has, target=target, classic=True, **fields)[:2]
     current = CurrentAssignment(epoch, epoch, state, has or {}, pending or {})
-    return [*said_and_target, CurrentWritten("g", "m1", value_of(current))]
+    return [*metadata_and_target, CurrentWritten("g", "m1", value_of(current))]
 
 
 def waits_for(*partitions: int, topic: bytes = T) -> list[ConsumerGroupRecord]:
@@ -81,7 +81,7 @@ def test_sync_group_request_in_a_consumer_group_returns_the_current_assignment_a
 
 
 @pytest.mark.parametrize(
-    ("said", "code"),
+    ("fields", "code"),
     [
         ({"protocol_type": None, "protocol_name": None, "version": 4}, ErrorCode.NONE),
         ({}, ErrorCode.NONE),
@@ -90,10 +90,10 @@ def test_sync_group_request_in_a_consumer_group_returns_the_current_assignment_a
         ({"protocol_name": "roundrobin"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-def test_sync_group_request_in_a_consumer_group_accepts_the_members_first_protocol_or_no_protocol(stage, said, code):
+def test_sync_group_request_in_a_consumer_group_accepts_the_members_first_protocol_or_no_protocol(stage, fields, code):
     write(stage, epochs(6), classic(6, has={T: {0: 5}}, speaks=["range", "roundrobin"]), other(6))
 
-    assert stage.answer(stage.sync("m1", 6, **said)).error_code == code
+    assert stage.answer(stage.sync("m1", 6, **fields)).error_code == code
 
 
 @pytest.mark.parametrize("generation", [5, 7])
@@ -136,7 +136,7 @@ def removed(stage: CoordinatorStage) -> list[str]:
 
 
 @pytest.fixture
-def told() -> CoordinatorStage:
+def rebalancing_stage() -> CoordinatorStage:
     stage = CoordinatorStage(group_consumer_assignment_interval_ms=0)
     write(stage, epochs(6), classic(5, has={T: {0: 5}}), member("m2", 6))
     assert stage.heartbeat("m1", 5) == ErrorCode.REBALANCE_IN_PROGRESS
@@ -151,55 +151,57 @@ def goes_on(stage: CoordinatorStage, until_ms: int) -> None:
         stage.heartbeat("m1", 5)
 
 
-def test_rejoin_timeout_of_a_classic_member_counts_from_the_first_rebalance_in_progress(told):
-    goes_on(told, told.now + 59_999)
-    assert removed(told) == []
+def test_rejoin_timeout_of_a_classic_member_counts_from_the_first_rebalance_in_progress(rebalancing_stage):
+    goes_on(rebalancing_stage, rebalancing_stage.now + 59_999)
+    assert removed(rebalancing_stage) == []
 
-    told.advance(1)
+    rebalancing_stage.advance(1)
 
-    assert removed(told) == ["rejoin_timeout"]
+    assert removed(rebalancing_stage) == ["rejoin_timeout"]
 
 
-def test_join_group_request_in_time_cancels_the_rejoin_timeout_of_a_classic_member(told):
-    told.answer(told.join("m1"))
-    told.topics.make("t", 5)
-    told.beat("m2", 6, [])
-    generation = next(r.value.member_epoch for r in reversed(currents(told)) if r.member_id == "m1")
-    assert told.heartbeat("m1", generation) == ErrorCode.REBALANCE_IN_PROGRESS
-    assert "rejoin" in {key.kind for key in told.coordinator.timers_of("g")}
+def test_join_group_request_in_time_cancels_the_rejoin_timeout_of_a_classic_member(rebalancing_stage):
+    rebalancing_stage.answer(rebalancing_stage.join("m1"))
+    rebalancing_stage.topics.make("t", 5)
+    rebalancing_stage.beat("m2", 6, [])
+    generation = next(r.value.member_epoch for r in reversed(currents(rebalancing_stage)) if r.member_id == "m1")
+    assert rebalancing_stage.heartbeat("m1", generation) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert "rejoin" in {key.kind for key in rebalancing_stage.coordinator.timers_of("g")}
 
-    generation = told.answer(told.join("m1")).generation_id  # the metadata in the JoinGroup is unchanged
+    generation = rebalancing_stage.answer(
+        rebalancing_stage.join("m1")
+    ).generation_id  # the metadata in the JoinGroup is unchanged
 
-    assert "rejoin" not in {key.kind for key in told.coordinator.timers_of("g")}
-    assert told.answer(told.sync("m1", generation)).error_code == ErrorCode.NONE
+    assert "rejoin" not in {key.kind for key in rebalancing_stage.coordinator.timers_of("g")}
+    assert rebalancing_stage.answer(rebalancing_stage.sync("m1", generation)).error_code == ErrorCode.NONE
 
 
 def currents(stage: CoordinatorStage) -> list[CurrentWritten]:
     return [record for record in stage.records() if isinstance(record, CurrentWritten)]
 
 
-def test_each_join_group_request_restarts_the_rejoin_timeout_of_a_classic_member(told):
-    told.advance(4_000)
-    joined = told.answer(told.join("m1"))
+def test_each_join_group_request_restarts_the_rejoin_timeout_of_a_classic_member(rebalancing_stage):
+    rebalancing_stage.advance(4_000)
+    joined = rebalancing_stage.answer(rebalancing_stage.join("m1"))
     generation = joined.generation_id
-    assert told.answer(told.sync("m1", generation)).error_code == ErrorCode.NONE
-    told.come("m3")
-    told.advance(4_000)
-    assert told.heartbeat("m1", generation) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert rebalancing_stage.answer(rebalancing_stage.sync("m1", generation)).error_code == ErrorCode.NONE
+    rebalancing_stage.come("m3")
+    rebalancing_stage.advance(4_000)
+    assert rebalancing_stage.heartbeat("m1", generation) == ErrorCode.REBALANCE_IN_PROGRESS
 
     epochs_of = {"m2": 6, "m3": 0}
-    until_ms = told.now + 59_999
-    while told.now < until_ms:
+    until_ms = rebalancing_stage.now + 59_999
+    while rebalancing_stage.now < until_ms:
         for member_id in epochs_of:
-            answer = told.beat(member_id, 0, [], rebalance_timeout_ms=60_000, subscribed_topic_names=["t"])
+            answer = rebalancing_stage.beat(member_id, 0, [], rebalance_timeout_ms=60_000, subscribed_topic_names=["t"])
             assert answer.error_code == ErrorCode.NONE
-        told.heartbeat("m1", generation)
-        told.advance(min(5_000, until_ms - told.now))
-    assert removed(told) == []
+        rebalancing_stage.heartbeat("m1", generation)
+        rebalancing_stage.advance(min(5_000, until_ms - rebalancing_stage.now))
+    assert removed(rebalancing_stage) == []
 
-    told.advance(1)
+    rebalancing_stage.advance(1)
 
-    assert removed(told) == ["rejoin_timeout"]
+    assert removed(rebalancing_stage) == ["rejoin_timeout"]
 
 
 def test_classic_member_must_send_sync_group_request_within_the_rebalance_timeout(stage):

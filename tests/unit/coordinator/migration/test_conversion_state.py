@@ -19,7 +19,7 @@ from support.consumer_protocol import assignment, subscription
 from support.machines.coordinator_stage import CoordinatorStage, Topics
 from support.machines.written_groups import T, U, epochs, member, write
 
-SPOKEN = (("range", subscription("u", "t", "t", rack="r")), ("roundrobin", subscription("t")))
+PROTOCOLS = (("range", subscription("u", "t", "t", rack="r")), ("roundrobin", subscription("t")))
 CLIENT = {"client_id": "app 2", "client_host": "/10.0.0.2", "connection": 7}
 
 
@@ -30,10 +30,10 @@ def newest(**options) -> CoordinatorStage:
 @pytest.fixture
 def classic() -> CoordinatorStage:
     stage = newest()
-    asked = {"protocols": SPOKEN, "instance_id": "i", "session_ms": 20_000, "rebalance_ms": 50_000} | CLIENT
-    joined = stage.answer(stage.join(**asked))
-    given = {joined.member_id: assignment(("t", 1), ("t", 3), ("u", 0), ("gone", 0))}
-    stage.sync(joined.member_id, 1, given, instance_id="i", **CLIENT)
+    fields = {"protocols": PROTOCOLS, "instance_id": "i", "session_ms": 20_000, "rebalance_ms": 50_000} | CLIENT
+    joined = stage.answer(stage.join(**fields))
+    assignments = {joined.member_id: assignment(("t", 1), ("t", 3), ("u", 0), ("gone", 0))}
+    stage.sync(joined.member_id, 1, assignments, instance_id="i", **CLIENT)
     stage.commit({("t", 1): 7}, member_id=joined.member_id, generation=1, instance_id="i", **CLIENT)
     stage.advance(4_000)
     stage.heartbeat(joined.member_id, 1, instance_id="i", **CLIENT)
@@ -48,14 +48,14 @@ def id_of(stage: CoordinatorStage) -> str:
 
 class TestUpgrade:
     def test_conversion_to_a_consumer_group_persists_member_metadata_and_assignments(self, classic):
-        seen = len(classic.records())
+        record_count = len(classic.records())
         classic.come("new", "t")
 
         member_id = id_of(classic)
-        written = [r for r in classic.records()[seen:] if getattr(r, "member_id", None) == member_id]
-        said, target, current = (r.value for r in written[:3])
+        written = [r for r in classic.records()[record_count:] if getattr(r, "member_id", None) == member_id]
+        metadata, target, current = (r.value for r in written[:3])
         assert [type(r) for r in written[:3]] == [MemberWritten, TargetWritten, CurrentWritten]
-        assert said == ConsumerGroupMemberMetadataValue(
+        assert metadata == ConsumerGroupMemberMetadataValue(
             instance_id="i",
             rack_id="r",
             client_id="app 2",
@@ -65,14 +65,14 @@ class TestUpgrade:
             rebalance_timeout_ms=50_000,
             classic_member_metadata=ClassicMemberMetadata(
                 session_timeout_ms=20_000,
-                supported_protocols=[ClassicProtocol(name=name, metadata=blob) for name, blob in SPOKEN],
+                supported_protocols=[ClassicProtocol(name=name, metadata=blob) for name, blob in PROTOCOLS],
             ),
         )
         assert {topic.topic_id: topic.partitions for topic in target.topic_partitions} == {T: [1, 3], U: [0]}
         assert (current.member_epoch, current.previous_member_epoch, current.state) == (1, 1, 0)
         has = {topic.topic_id: (topic.partitions, topic.assignment_epochs) for topic in current.assigned_partitions}
         assert has == {T: ([1, 3], [1, 1]), U: ([0], [1])}
-        (first, *_) = [r.value for r in classic.records()[seen:] if isinstance(r, TargetEpochWritten)]
+        (first, *_) = [r.value for r in classic.records()[record_count:] if isinstance(r, TargetEpochWritten)]
         assert (first.assignment_epoch, first.assignment_timestamp) == (1, 0)
 
     def test_journal_entry_of_a_group_conversion_has_members_and_initiator(self, classic):
@@ -101,30 +101,30 @@ class TestUpgrade:
         assert (vitals.connection_closed_at_ms, vitals.last_progress_ms) == (closed_ms, last_ms - 4_000)
 
     @pytest.mark.parametrize(
-        ("most", "told"),
+        ("most", "reason"),
         [
             (1, "because the group size exceeds the consumer group maximum size."),
             (2, "The consumer group has reached its maximum capacity of 2 members."),
             (3, None),
         ],
     )
-    def test_conversion_to_a_consumer_group_respects_the_group_size_limit(self, most, told):
+    def test_conversion_to_a_consumer_group_respects_the_group_size_limit(self, most, reason):
         stage = newest(group_consumer_max_size=most)
         stage.stable(2)
 
         answer = stage.come("new")
 
         words = answer.error_message
-        assert words is None if told is None else words.endswith(told)
-        assert bool(stage.entries(GroupConverted)) is (told is None)
+        assert words is None if reason is None else words.endswith(reason)
+        assert bool(stage.entries(GroupConverted)) is (reason is None)
 
     def test_failed_conversion_of_a_classic_group_drops_pending_member_ids(self, classic):
-        given = classic.answer(classic.join()).member_id
+        pending_id = classic.answer(classic.join()).member_id
         classic.refuse_with = StorageError("the disk is full")
         assert classic.come("new").error_code == ErrorCode.NOT_COORDINATOR
         classic.refuse_with = None
 
-        assert classic.answer(classic.join(given)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        assert classic.answer(classic.join(pending_id)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
     def test_static_member_may_convert_a_full_classic_group(self, classic):
         stage = newest(group_consumer_max_size=1)
@@ -165,12 +165,12 @@ class TestDowngrade:
     def mixed(self) -> CoordinatorStage:
         stage = newest()
         stage.come("new")
-        asked = {"protocols": SPOKEN, "version": 3, "session_ms": 20_000, "rebalance_ms": 50_000} | CLIENT
-        joined = stage.answer(stage.join("old", **asked))
+        fields = {"protocols": PROTOCOLS, "version": 3, "session_ms": 20_000, "rebalance_ms": 50_000} | CLIENT
+        joined = stage.answer(stage.join("old", **fields))
         stage.beat("new", 2, [])
-        stage.answer(stage.join("old", **asked))
+        stage.answer(stage.join("old", **fields))
         epoch = stage.beat("new", 0, [], rebalance_timeout_ms=60_000, subscribed_topic_names=["t"]).member_epoch
-        assert stage.answer(stage.join("old", **asked)).generation_id == epoch
+        assert stage.answer(stage.join("old", **fields)).generation_id == epoch
         assert joined.error_code == ErrorCode.NONE
         stage.sync("old", epoch, **CLIENT)
         stage.advance(2_000)
@@ -282,9 +282,9 @@ class TestAssignmentFormat:
     )
     def test_encoded_assignment_has_the_version_of_the_subscription_for_the_selected_protocol(self, protocol, version):
         blobs = {"range": b"\x00\x02", "roundrobin": b"\x00\x01", "cut short": b"\x00"}
-        spoken = [ClassicProtocol(name=name, metadata=blob) for name, blob in blobs.items()]
+        protocols = [ClassicProtocol(name=name, metadata=blob) for name, blob in blobs.items()]
 
-        blob = assignment_for(ClassicMemberMetadata(supported_protocols=spoken), {T: {0}}, Topics(t=1), protocol)
+        blob = assignment_for(ClassicMemberMetadata(supported_protocols=protocols), {T: {0}}, Topics(t=1), protocol)
 
         assert int.from_bytes(blob[:2]) == version
         assert parse_assignment(blob).partitions == [TopicPartition("t", 0)]
@@ -299,16 +299,16 @@ class TestAssignmentFormat:
         )
         stage.topics.delete("u")
 
-        told = stage.answer(stage.sync("m1", 5)).assignment
+        encoded = stage.answer(stage.sync("m1", 5)).assignment
 
-        assert parse_assignment(told).partitions == [TopicPartition("t", 0), TopicPartition("t", 3)]
+        assert parse_assignment(encoded).partitions == [TopicPartition("t", 0), TopicPartition("t", 3)]
 
 
 def test_topic_hash_omits_previous_topics_of_a_static_member_that_converts_the_group():
     stage = newest()
     joined = stage.answer(stage.join(instance_id="i"))
-    given = {joined.member_id: assignment(("t", 0))}
-    stage.sync(joined.member_id, joined.generation_id, given, instance_id="i")
+    assignments = {joined.member_id: assignment(("t", 0))}
+    stage.sync(joined.member_id, joined.generation_id, assignments, instance_id="i")
 
     stage.come("new", "u", instance_id="i")
     stage.come("other", "u")

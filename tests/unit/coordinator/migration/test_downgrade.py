@@ -240,11 +240,11 @@ def test_dynamic_member_that_switches_to_the_classic_protocol_keeps_the_consumer
 
 def test_metadata_record_of_a_replaced_member_precedes_the_group_tombstone(stage):
     stage.come("new", instance_id="i")
-    seen = len(stage.records())
+    record_count = len(stage.records())
 
     classic = stage.answer(stage.join(instance_id="i")).member_id
 
-    written = stage.records()[seen:]
+    written = stage.records()[record_count:]
     members = [(r.member_id, r.value is None) for r in written if isinstance(r, MemberWritten)]
     assert members == [("new", True), (classic, False), (classic, False), (classic, True)]
     assert isinstance(written[-1], GroupWritten)
@@ -275,9 +275,9 @@ def test_join_group_request_keeps_member_fields_that_the_classic_protocol_lacks(
 
     assert stage.answer(stage.join(static, rebalance_ms=-1)).error_code == ErrorCode.NONE
 
-    said = [r.value for r in stage.records() if isinstance(r, MemberWritten) and r.member_id == static and r.value]
-    assert said
-    assert {(value.instance_id, value.rebalance_timeout_ms) for value in said} == {("i", 50_000)}
+    values = [r.value for r in stage.records() if isinstance(r, MemberWritten) and r.member_id == static and r.value]
+    assert values
+    assert {(value.instance_id, value.rebalance_timeout_ms) for value in values} == {("i", 50_000)}
 
 
 def test_join_group_request_to_a_consumer_group_starts_the_topic_search_for_patterns(stage):
@@ -353,9 +353,9 @@ def test_leave_group_request_for_members_of_both_protocols_raises_the_group_epoc
     classic, epoch = beside(stage)
     stage.come("other", instance_id="i")
 
-    left = stage.answer(stage.leave(classic, MemberIdentity(member_id="", group_instance_id="i"), "stranger"))
+    response = stage.answer(stage.leave(classic, MemberIdentity(member_id="", group_instance_id="i"), "stranger"))
 
-    assert [member.error_code for member in left.members] == [
+    assert [member.error_code for member in response.members] == [
         ErrorCode.NONE,
         ErrorCode.NONE,
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -374,6 +374,6 @@ def test_failed_append_of_a_classic_join_keeps_the_empty_consumer_group_and_its_
 
     stage.refuse_with = None
     assert stage.come("again").error_code == ErrorCode.NONE
-    held = stage.coordinator._shards.of_group(GROUP).groups.offsets[GROUP].get("t", 0)
-    assert held is not None
-    assert held.offset == 7
+    committed = stage.coordinator._shards.of_group(GROUP).groups.offsets[GROUP].get("t", 0)
+    assert committed is not None
+    assert committed.offset == 7

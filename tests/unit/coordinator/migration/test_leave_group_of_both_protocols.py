@@ -38,10 +38,10 @@ def last_cause(stage: CoordinatorStage):
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_leave_group_response_of_a_consumer_group_has_one_result_before_v3(stage, version):
     refused = stage.answer(stage.leave("stranger", version=version))
-    left = stage.answer(stage.leave("m3", version=version))
+    response = stage.answer(stage.leave("m3", version=version))
 
     assert (refused.error_code, refused.members) == (ErrorCode.UNKNOWN_MEMBER_ID, [])
-    assert (left.error_code, left.members) == (ErrorCode.NONE, [])
+    assert (response.error_code, response.members) == (ErrorCode.NONE, [])
     assert members(stage).keys() == {"m1", "m2"}
 
 
@@ -70,17 +70,17 @@ def test_leave_group_request_without_known_member_persists_nothing(stage):
 
 
 def test_member_named_twice_in_a_leave_group_request_leaves_a_single_time(stage):
-    seen = len(stage.records())
+    record_count = len(stage.records())
 
     answer = stage.answer(stage.leave("m3", "m3"))
 
     assert [one.error_code for one in answer.members] == [ErrorCode.NONE, ErrorCode.NONE]
-    gone = [r.member_id for r in stage.records()[seen:] if isinstance(r, MemberWritten)]
-    assert gone == ["m3"]
+    departed = [r.member_id for r in stage.records()[record_count:] if isinstance(r, MemberWritten)]
+    assert departed == ["m3"]
 
 
 def test_leave_group_request_for_several_members_raises_the_group_epoch_a_single_time(stage):
-    seen = len(stage.records())
+    record_count = len(stage.records())
     stage.leave(
         MemberIdentity(member_id="m1"),
         MemberIdentity(member_id="m3", reason="closing"),
@@ -91,7 +91,7 @@ def test_leave_group_request_for_several_members_raises_the_group_epoch_a_single
     cause = last_cause(stage)
     assert (cause.member.member_id, [who.member_id for who in cause.others]) == ("m1", ["m3", "m2"])
     assert (cause.reason, cause.by) == ("closing", None)
-    assert sum(isinstance(r, EpochWritten) for r in stage.records()[seen:]) == 1
+    assert sum(isinstance(r, EpochWritten) for r in stage.records()[record_count:]) == 1
 
 
 def test_leave_group_request_of_the_leaving_member_is_journaled_with_the_end_of_its_connection(stage):
@@ -111,13 +111,13 @@ def test_leave_group_request_of_the_leaving_member_is_journaled_with_the_end_of_
     assert closed.member.member_id == "m3"
 
 
-LEFT_BY_OTHERS = {
+LEAVES_BY_OTHERS = {
     "member id sent by another client": MemberIdentity(member_id="m2", group_instance_id="i"),
     "instance id without member id": MemberIdentity(member_id="", group_instance_id="i"),
 }
 
 
-@pytest.mark.parametrize("named", LEFT_BY_OTHERS.values(), ids=LEFT_BY_OTHERS.keys())
+@pytest.mark.parametrize("named", LEAVES_BY_OTHERS.values(), ids=LEAVES_BY_OTHERS.keys())
 def test_removal_of_a_member_by_an_administrator_journals_the_administrator(stage, named):
     stage.leave(named, **ADMIN)
     stage.coordinator.connection_closed(9, stage.now)

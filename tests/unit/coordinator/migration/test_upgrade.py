@@ -82,11 +82,11 @@ def test_eager_classic_member_of_a_converted_group_gets_its_target_at_once(stage
 
 def test_converted_consumer_group_is_persisted(stage):
     classic, generation = one_classic_member(stage)
-    seen = len(stage.records())
+    record_count = len(stage.records())
 
     stage.come("new")
 
-    written = stage.records()[seen:]
+    written = stage.records()[record_count:]
     assert written[0] == GroupWritten(GROUP, None)
     assert [r.member_id for r in written if isinstance(r, MemberWritten)] == [classic, "new"]
     epochs = [r.value for r in written if isinstance(r, EpochWritten)]
@@ -119,9 +119,9 @@ def test_conversion_answers_the_waiting_join_group_request_of_a_static_member_wi
 
     stage.come("new")
 
-    told = stage.answer(waiting)
-    assert told.error_code == ErrorCode.REBALANCE_IN_PROGRESS
-    assert stage.answer(stage.join(told.member_id, instance_id="i")).error_code == ErrorCode.NONE
+    response = stage.answer(waiting)
+    assert response.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert stage.answer(stage.join(response.member_id, instance_id="i")).error_code == ErrorCode.NONE
 
 
 def test_failed_conversion_to_a_consumer_group_keeps_the_classic_group(stage):

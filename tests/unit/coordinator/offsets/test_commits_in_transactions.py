@@ -218,8 +218,8 @@ def test_txn_offset_commit_without_member_id_is_journaled(stage):
 
     commit(stage, {T: 5, U: 6}, client_id="pump")
 
-    (told,) = stage.entries(CommitUnfenced)
-    assert told == CommitUnfenced(
+    (entry,) = stage.entries(CommitUnfenced)
+    assert entry == CommitUnfenced(
         at_ms=stage.now,
         group=GROUP,
         member=ClientIdentity("", "pump", "/127.0.0.1"),

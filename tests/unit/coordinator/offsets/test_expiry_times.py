@@ -75,15 +75,15 @@ def test_expiry_time_in_the_commit_takes_precedence_over_the_retention_time(of):
     assert moment(of, "t", value) == 7_000
 
 
-@pytest.mark.parametrize(("retention_ms", "left"), [(300_000, 0), (300_001, 1)])
-def test_offset_expires_exactly_at_its_expiry_time(retention_ms, left):
+@pytest.mark.parametrize(("retention_ms", "remaining"), [(300_000, 0), (300_001, 1)])
+def test_offset_expires_exactly_at_its_expiry_time(retention_ms, remaining):
     stage = CoordinatorStage(offsets_retention_check_interval_ms=300_000)
     stage.commit({("t", 0): 1}, version=4, retention_ms=retention_ms)
 
     stage.advance(300_000)
 
     last = [record for record in stage.records() if isinstance(record, OffsetCommitted)][-1]
-    assert (last.value is not None) == bool(left)
+    assert (last.value is not None) == bool(remaining)
 
 
 def test_retention_time_of_an_offset_of_a_consumer_group_counts_from_its_commit():
@@ -91,8 +91,8 @@ def test_retention_time_of_an_offset_of_a_consumer_group_counts_from_its_commit(
     epoch = stage.come("m", "u").member_epoch
 
     def committed() -> list[int]:
-        held = stage.coordinator.committed("g")
-        return [] if held is None else sorted(partition for _, partition, _ in held)
+        offsets = stage.coordinator.committed("g")
+        return [] if offsets is None else sorted(partition for _, partition, _ in offsets)
 
     assert stage.commit({("t", 0): 1}, member_id="m", generation=epoch, version=9) == [0]
     stage.advance(1)
@@ -112,6 +112,6 @@ def test_retention_time_of_offsets_is_configured_in_minutes():
 
     stage.advance(299_999)
 
-    held = stage.coordinator.committed("g")
-    assert held is not None
-    assert [partition for _, partition, _ in held] == [1]
+    offsets = stage.coordinator.committed("g")
+    assert offsets is not None
+    assert [partition for _, partition, _ in offsets] == [1]

@@ -24,8 +24,8 @@ T0 = {("t", 0): 5}
 def test_offset_commit_by_a_non_member_is_journaled(stage):
     stage.commit(T0, group="nobodys")
 
-    (told,) = stage.entries(CommitUnfenced)
-    assert [(move.topic, move.partition, move.after, move.before) for move in told.offsets] == [("t", 0, 5, None)]
+    (entry,) = stage.entries(CommitUnfenced)
+    assert [(move.topic, move.partition, move.after, move.before) for move in entry.offsets] == [("t", 0, 5, None)]
 
 
 def test_backward_offset_commit_by_a_non_member_is_journaled_with_its_offsets():
@@ -35,8 +35,8 @@ def test_backward_offset_commit_by_a_non_member_is_journaled_with_its_offsets():
 
     stage.commit({("t", partition): 9 + (partition % 3) for partition in range(25)})
 
-    told = stage.entries(CommitUnfenced)[-1]
-    assert told == CommitUnfenced(
+    entry = stage.entries(CommitUnfenced)[-1]
+    assert entry == CommitUnfenced(
         at_ms=stage.now,
         group=GROUP,
         member=ClientIdentity("", "app", "/127.0.0.1"),
@@ -213,7 +213,7 @@ class TestPartitionErrors:
 
 class TestFailedAppend:
     @pytest.mark.parametrize(
-        ("raw", "told"),
+        ("raw", "returned"),
         [
             (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
             (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE),
@@ -226,13 +226,13 @@ class TestFailedAppend:
             (ErrorCode.POLICY_VIOLATION, ErrorCode.POLICY_VIOLATION),
         ],
     )
-    def test_failed_append_of_an_offset_commit_returns_an_error_for_each_valid_partition(self, stage, raw, told):
+    def test_failed_append_of_an_offset_commit_returns_an_error_for_each_valid_partition(self, stage, raw, returned):
         (a,), generation = stage.stable(1)
         stage.refuse_with = ApiError(raw)
 
         codes = stage.commit({("t", 0): 1, ("nope", 0): 1}, member_id=a, generation=generation)
 
-        assert codes == [told, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        assert codes == [returned, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         assert stage.heartbeat(a, generation) == ErrorCode.NONE
 
     def test_failed_append_of_an_offset_commit_keeps_the_running_rebalance(self, stage):

@@ -29,15 +29,15 @@ def new(partition: int, offset: int, code: ErrorCode = ErrorCode.NONE) -> Offset
 
 
 def fetch(stage, version: int, topics: dict[str, list[int]] | None, group: str = GROUP):
-    asked = None if topics is None else [
+    request_topics = None if topics is None else [
         OffsetFetchRequestTopic(name=name, partition_indexes=partitions) for name, partitions in topics.items()
     ]  # fmt: skip
-    return stage.answer(stage.ask(OffsetFetchRequest(group_id=group, topics=asked), version))
+    return stage.answer(stage.ask(OffsetFetchRequest(group_id=group, topics=request_topics), version))
 
 
 def fetch_groups(stage, version: int, **groups: list[OffsetFetchRequestTopics] | None):
-    asked = [OffsetFetchRequestGroup(group_id=name, topics=topics) for name, topics in groups.items()]
-    return stage.answer(stage.ask(OffsetFetchRequest(groups=asked), version))
+    request_groups = [OffsetFetchRequestGroup(group_id=name, topics=topics) for name, topics in groups.items()]
+    return stage.answer(stage.ask(OffsetFetchRequest(groups=request_groups), version))
 
 
 @pytest.mark.parametrize("version", range(1, 8))
@@ -97,12 +97,12 @@ def test_offset_fetch_returns_offsets_of_several_groups_since_v8(stage):
 def test_offset_fetch_uses_topic_ids_since_v10(stage):
     stage.commit({("t", 1): 5, ("u", 1): 6})
     unknown = b"\x09" * 16
-    asked = [
+    request_topics = [
         OffsetFetchRequestTopics(topic_id=topic_id, partition_indexes=[1])
         for topic_id in (stage.topics.topic_id("t"), unknown)
     ]
 
-    (group,) = fetch_groups(stage, 10, g=asked).groups
+    (group,) = fetch_groups(stage, 10, g=request_topics).groups
 
     assert [t.partitions for t in group.topics] == [[new(1, 5)], [new(1, -1, ErrorCode.UNKNOWN_TOPIC_ID)]]
     assert group.topics[1].topic_id == unknown

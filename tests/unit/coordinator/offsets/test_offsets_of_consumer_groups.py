@@ -40,8 +40,8 @@ def group(stage) -> CoordinatorStage:
 
 
 def fetch(stage, member_id, epoch, group=GROUP):
-    asked = OffsetFetchRequestGroup(group_id=group, member_id=member_id, member_epoch=epoch, topics=None)
-    (answer,) = stage.answer(stage.ask(OffsetFetchRequest(groups=[asked]), 9)).groups
+    request_group = OffsetFetchRequestGroup(group_id=group, member_id=member_id, member_epoch=epoch, topics=None)
+    (answer,) = stage.answer(stage.ask(OffsetFetchRequest(groups=[request_group]), 9)).groups
     return answer.error_code
 
 

@@ -11,13 +11,13 @@ FULL = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
 
 def committed(stage) -> list[tuple[str, int]]:
-    held = stage.coordinator.committed(GROUP)
-    return [] if held is None else sorted((topic, partition) for topic, partition, _ in held)
+    offsets = stage.coordinator.committed(GROUP)
+    return [] if offsets is None else sorted((topic, partition) for topic, partition, _ in offsets)
 
 
 def delete(stage, topic: str, *partitions: int) -> list[int]:
-    asked = [OffsetDeleteRequestPartition(partition_index=each) for each in partitions]
-    topics = [OffsetDeleteRequestTopic(name=topic, partitions=asked)]
+    request_partitions = [OffsetDeleteRequestPartition(partition_index=each) for each in partitions]
+    topics = [OffsetDeleteRequestTopic(name=topic, partitions=request_partitions)]
     answer = stage.answer(stage.ask(OffsetDeleteRequest(group_id=GROUP, topics=topics), 0))
     return [p.error_code for topic in answer.topics for p in topic.partitions]
 
@@ -31,17 +31,17 @@ def test_offset_delete_request_returns_an_error_for_a_nonexistent_partition(stag
     assert committed(stage) == []
 
 
-@pytest.mark.parametrize("gone", ["a", "b", "c"])
-def test_topic_deletion_keeps_offsets_of_other_topics(stage, gone):
+@pytest.mark.parametrize("deleted", ["a", "b", "c"])
+def test_topic_deletion_keeps_offsets_of_other_topics(stage, deleted):
     for topic in ("a", "b", "c"):
         stage.topics.make(topic, 2)
     stage.commit({(topic, partition): 1 for topic in ("a", "b", "c") for partition in (0, 1)})
-    stage.topics.delete(gone)
+    stage.topics.delete(deleted)
 
-    stage.coordinator.topics_deleted([gone], stage.now)
+    stage.coordinator.topics_deleted([deleted], stage.now)
 
     assert committed(stage) == [
-        (topic, partition) for topic in ("a", "b", "c") if topic != gone for partition in (0, 1)
+        (topic, partition) for topic in ("a", "b", "c") if topic != deleted for partition in (0, 1)
     ]
 
 

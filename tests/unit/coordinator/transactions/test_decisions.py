@@ -51,12 +51,12 @@ def refused(call: Callable[[], object]) -> ErrorCode:
     return caught.value.code
 
 
-def init(known: Transaction | None, expected: ProducerIdAndEpoch | None = None) -> Transaction:
-    return decide_init(known, "pump", 30_000, expected, new_id, NOW)
+def init(transaction: Transaction | None, expected: ProducerIdAndEpoch | None = None) -> Transaction:
+    return decide_init(transaction, "pump", 30_000, expected, new_id, NOW)
 
 
-def end(known: Transaction | None, producer: ProducerIdAndEpoch, *, version: int = 2, commit: bool = True):
-    return decide_end(known, producer, version, new_id, NOW, commit=commit)
+def end(transaction: Transaction | None, producer: ProducerIdAndEpoch, *, version: int = 2, commit: bool = True):
+    return decide_end(transaction, producer, version, new_id, NOW, commit=commit)
 
 
 class TestInit:
@@ -66,10 +66,10 @@ class TestInit:
             NEW_ID, 0, 30_000, S.EMPTY, NOW,
         )  # fmt: skip
 
-    @pytest.mark.parametrize("known", [EMPTY, DONE], ids=["empty", "done"])
-    def test_second_init_producer_id_request_returns_the_next_epoch(self, known):
-        made = init(known)
-        assert (made.producer_id, made.epoch, made.last_epoch) == (7, known.epoch + 1, -1)
+    @pytest.mark.parametrize("transaction", [EMPTY, DONE], ids=["empty", "done"])
+    def test_second_init_producer_id_request_returns_the_next_epoch(self, transaction):
+        made = init(transaction)
+        assert (made.producer_id, made.epoch, made.last_epoch) == (7, transaction.epoch + 1, -1)
         assert (made.state, made.started_ms, made.client_version, made.timeout_ms) == (S.EMPTY, -1, 0, 30_000)
 
     def test_init_producer_id_request_aborts_an_open_transaction_before_it_returns_an_epoch(self):
@@ -96,11 +96,11 @@ class TestInit:
 
     @pytest.mark.parametrize(("epoch", "code"), [(LAST, None), (LAST - 1, E.PRODUCER_FENCED)])
     def test_init_producer_id_request_with_the_last_epoch_of_the_previous_producer_id_is_accepted(self, epoch, code):
-        anew = replace(EMPTY, producer_id=NEW_ID, epoch=0, last_epoch=LAST, previous_producer_id=7)
+        transaction = replace(EMPTY, producer_id=NEW_ID, epoch=0, last_epoch=LAST, previous_producer_id=7)
         if code is None:
-            assert init(anew, is_at(7, epoch)).producer_id == NEW_ID
+            assert init(transaction, is_at(7, epoch)).producer_id == NEW_ID
         else:
-            assert refused(lambda: init(anew, is_at(7, epoch))) is code
+            assert refused(lambda: init(transaction, is_at(7, epoch))) is code
 
 
 class TestAddPartitions:
@@ -152,7 +152,7 @@ class TestEnd:
         assert next_producer(DONE) == is_at(7, 4)
 
     @pytest.mark.parametrize(
-        ("known", "producer", "code"),
+        ("transaction", "producer", "code"),
         [
             (None, is_at(7, 3), E.INVALID_PRODUCER_ID_MAPPING),
             (OPEN, is_at(8, 3), E.INVALID_PRODUCER_ID_MAPPING),
@@ -162,8 +162,8 @@ class TestEnd:
             (EMPTY, is_at(7, 3), E.INVALID_TXN_STATE),
         ],
     )
-    def test_end_txn_request_of_a_stale_producer_is_refused(self, known, producer, code):
-        assert refused(lambda: end(known, producer)) is code
+    def test_end_txn_request_of_a_stale_producer_is_refused(self, transaction, producer, code):
+        assert refused(lambda: end(transaction, producer)) is code
 
     def test_end_txn_request_may_abort_a_transaction_without_writes_since_kip_890(self):
         ended = end(DONE, is_at(7, 4), commit=False)
@@ -171,10 +171,11 @@ class TestEnd:
         assert refused(lambda: end(EMPTY, is_at(7, 3), version=1, commit=False)) is E.INVALID_TXN_STATE
 
     @pytest.mark.parametrize(
-        ("known", "state"), [(ENDING, S.COMPLETE_COMMIT), (replace(ENDING, state=S.PREPARE_ABORT), S.COMPLETE_ABORT)]
+        ("transaction", "state"),
+        [(ENDING, S.COMPLETE_COMMIT), (replace(ENDING, state=S.PREPARE_ABORT), S.COMPLETE_ABORT)],
     )
-    def test_transaction_is_complete_after_its_markers(self, known, state):
-        done = complete(known, NOW)
+    def test_transaction_is_complete_after_its_markers(self, transaction, state):
+        done = complete(transaction, NOW)
         assert (done.state, done.partitions, done.epoch, done.previous_producer_id) == (state, frozenset(), 4, 7)
 
     def test_fencing_of_a_producer_does_not_raise_its_epoch_above_the_largest_epoch(self):
