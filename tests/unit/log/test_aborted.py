@@ -209,7 +209,7 @@ def storage():
     return made
 
 
-def held(storage, pages=NO_PAGES, folder="p-0"):
+def aborted_transactions(storage, pages=NO_PAGES, folder="p-0"):
     made = AbortedTransactions(storage, folder)
     made.pages = pages
     return made
@@ -227,7 +227,7 @@ def of(found):
 
 @pytest.mark.parametrize("pages", [NO_PAGES, AbortedPages(), AbortedPages(most_entries=100)])
 def test_query_of_a_deep_page_reads_no_other_pages(storage, pages):
-    kept = held(storage, pages)
+    kept = aborted_transactions(storage, pages)
     count = 3 * PAGE_ENTRIES + 7
     one_after_another(kept, count)
 
@@ -246,7 +246,7 @@ def test_page_cache_is_limited_over_all_partitions(storage):
     several = []
     for number in range(5):
         storage.make_folder(f"p-{number}")
-        several.append(held(storage, pages, f"p-{number}"))
+        several.append(aborted_transactions(storage, pages, f"p-{number}"))
     for kept in several:
         one_after_another(kept, 2 * PAGE_ENTRIES)
 
@@ -263,7 +263,7 @@ def test_page_cache_is_limited_over_all_partitions(storage):
 @pytest.mark.parametrize("seed", range(20))
 def test_random_histories_match_a_list_model(storage, seed):
     rng = random.Random(seed)
-    kept, known, is_open, at, base = held(storage, AbortedPages(10)), [], {}, 0, 0
+    kept, expected, is_open, at, base = aborted_transactions(storage, AbortedPages(10)), [], {}, 0, 0
     for _ in range(400):
         producer = rng.randrange(6)
         if producer not in is_open:
@@ -273,27 +273,27 @@ def test_random_histories_match_a_list_model(storage, seed):
             entry = AbortedTransaction(producer, first, at, min(is_open.values(), default=at + 1))
             if rng.random() < 0.7:
                 kept.add(entry, segment_name(base))
-                known.append(entry)
+                expected.append(entry)
         if rng.random() < 0.05:
             base = at + 1
         at += 1
         if rng.random() < 0.02:  # a restart reads the files
-            kept = held(storage, AbortedPages(10))
+            kept = aborted_transactions(storage, AbortedPages(10))
             for name in sorted(storage.files("p-0")):
                 kept.load(name.partition(".")[0])
-    assert list(kept) == known
+    assert list(kept) == expected
     stable = min(is_open.values(), default=at)
     for _ in range(200):
         start = rng.randrange(stable)
         end = rng.randrange(start, stable) + 1
-        assert kept.between(start, end) == [e for e in known if e.last_offset >= start and e.first_offset < end]
+        assert kept.between(start, end) == [e for e in expected if e.last_offset >= start and e.first_offset < end]
 
 
 def test_query_reads_few_bytes_from_disk():
     storage = CountedReads()
     count = 50 * PAGE_ENTRIES
-    one_after_another(held(storage), count)
-    kept = held(storage)
+    one_after_another(aborted_transactions(storage), count)
+    kept = aborted_transactions(storage)
     kept.load(segment_name(0))
     assert storage.read_bytes == count * ENTRY_BYTES, "loading reads each entry once"
 

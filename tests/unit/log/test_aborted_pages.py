@@ -24,7 +24,7 @@ def entry(number: int) -> AbortedTransaction:
     return AbortedTransaction(number, number * 10, number * 10 + 9, number * 10 + 10)
 
 
-def held(storage, pages=NO_PAGES):
+def aborted_transactions(storage, pages=NO_PAGES):
     made = AbortedTransactions(storage, "p-0")
     made.pages = pages
     return made
@@ -85,7 +85,7 @@ def test_entry_of_uncached_page_is_not_cached():
 
 def test_new_entries_are_cached_when_written():
     storage, pages = CountedReads(), AbortedPages()
-    kept = held(storage, pages)
+    kept = aborted_transactions(storage, pages)
     count = 2 * PAGE_ENTRIES + 5
     for number in range(count):
         kept.add(entry(number), segment_name(0))
@@ -99,10 +99,10 @@ def test_new_entries_are_cached_when_written():
 
 def test_read_pages_are_cached():
     storage = CountedReads()
-    writing = held(storage)
+    writing = aborted_transactions(storage)
     for number in range(2 * PAGE_ENTRIES):
         writing.add(entry(number), segment_name(0))
-    kept = held(storage, AbortedPages())
+    kept = aborted_transactions(storage, AbortedPages())
     kept.load(segment_name(0))
     assert list(kept) == [entry(number) for number in range(2 * PAGE_ENTRIES)]
     storage.read_bytes = 0
@@ -114,7 +114,7 @@ def test_read_pages_are_cached():
 
 def test_pages_of_deleted_segments_leave_the_cache():
     storage, pages = CountedReads(), AbortedPages()
-    kept = held(storage, pages)
+    kept = aborted_transactions(storage, pages)
     for number in range(2 * PAGE_ENTRIES + 5):
         kept.add(entry(number), segment_name(0))
 
@@ -127,7 +127,7 @@ def test_pages_of_deleted_segments_leave_the_cache():
 
 
 def test_forget_drops_only_segments_within_the_range():
-    kept = held(CountedReads())
+    kept = aborted_transactions(CountedReads())
     for number, base in ((0, 0), (1, 10), (2, 20), (3, 30)):
         kept.add(entry(number), segment_name(base))
 
@@ -138,7 +138,7 @@ def test_forget_drops_only_segments_within_the_range():
 
 
 def test_offsets_next_to_an_aborted_transaction_are_not_aborted():
-    kept = held(CountedReads())
+    kept = aborted_transactions(CountedReads())
     kept.add(AbortedTransaction(7, 10, 19, 20), segment_name(0))
 
     assert [offset for offset in range(5, 25) if kept.is_aborted(7, offset)] == list(range(10, 20))
@@ -146,7 +146,7 @@ def test_offsets_next_to_an_aborted_transaction_are_not_aborted():
 
 
 def test_known_aborted_transaction_is_not_written_twice():
-    kept = held(CountedReads())
+    kept = aborted_transactions(CountedReads())
     for number, base in ((0, 0), (1, 0), (1, 0), (0, 0), (2, 20), (2, 20), (1, 20), (3, 20)):
         kept.add(entry(number), segment_name(base))
 
@@ -197,8 +197,8 @@ def test_entries_older_than_previous_segment_are_rebuilt():
     notes = stage.crash()
 
     problem = "markers of entries do not follow those of the previous segment"
-    said = f"orders-0: cannot read {last} ({problem}); rebuilt it from the markers"
-    assert notes == [said]
+    note = f"orders-0: cannot read {last} ({problem}); rebuilt it from the markers"
+    assert notes == [note]
     assert list(stage.log.aborted) == before
     stage.check()
 
@@ -206,7 +206,7 @@ def test_entries_older_than_previous_segment_are_rebuilt():
 def test_entries_decreasing_between_pages_are_rejected():
     storage = CountedReads()
     data = b"".join(build_entry(entry(number)) for number in range(PAGE_ENTRIES))
-    kept = held(storage)
+    kept = aborted_transactions(storage)
     name = f"p-0/{segment_name(0)}.txnindex"
     storage.replace(name, data + build_entry(entry(PAGE_ENTRIES - 1)))
 

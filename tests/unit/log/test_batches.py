@@ -68,26 +68,26 @@ def test_check_place_rejects_offset_beyond_index_range():
 # ---------------------------------------------------------------- original_base_offset
 
 
-def told(given: int, expected: int, after: int | None, **how: bool) -> int:
-    return original_base_offset(at(given), expected, after, 0, **how)
+def repaired_offset(stored_offset: int, expected: int, after: int | None, **how: bool) -> int:
+    return original_base_offset(at(stored_offset), expected, after, 0, **how)
 
 
 def test_base_offset_after_gap_is_limited_by_index_range():
     farthest = RELATIVE_OFFSET_MAX - 2
-    assert told(farthest, 7, None, contiguous=False) == farthest
+    assert repaired_offset(farthest, 7, None, contiguous=False) == farthest
 
     with pytest.raises(CorruptRecord, match=f"^batch has offsets {farthest + 1} to {farthest + 3}, expected 7$"):
-        told(farthest + 1, 7, None, contiguous=False)
+        repaired_offset(farthest + 1, 7, None, contiguous=False)
 
 
 def test_base_offset_gap_at_end_of_contiguous_log_is_repaired():
     with pytest.raises(CorruptRecord, match=r"^batch has offsets 12 to 14, expected 7$"):
-        told(12, 7, None, contiguous=True)
+        repaired_offset(12, 7, None, contiguous=True)
 
 
 def test_base_offset_of_batch_that_ends_at_next_batch_is_kept():
-    assert told(9, 7, 12, contiguous=False) == 9
-    assert told(9, 7, 12, contiguous=True) == 9
+    assert repaired_offset(9, 7, 12, contiguous=False) == 9
+    assert repaired_offset(9, 7, 12, contiguous=True) == 9
 
 
 def test_base_offset_of_negative_length_batch_is_an_error():

@@ -26,12 +26,12 @@ def loaded(*topics: dict[str, object], **other: object) -> Catalogue:
 def refusal(*topics: dict[str, object], **other: object) -> str:
     with pytest.raises(StorageError) as refused:
         loaded(*topics, **other)
-    said = str(refused.value)
-    assert said.startswith(f"{CATALOGUE_FILE} cannot be read (")
-    assert said.endswith(
+    message = str(refused.value)
+    assert message.startswith(f"{CATALOGUE_FILE} cannot be read (")
+    assert message.endswith(
         "Repair the file, or delete it: the next start reads the topics from their folders, without their options"
     )
-    return said
+    return message
 
 
 def test_catalogue_round_trips():

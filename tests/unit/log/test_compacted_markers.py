@@ -23,8 +23,8 @@ def stage():
 
 
 def stage_of(**options):
-    given = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0", "delete_retention_ms": str(HOUR_MS)}
-    return LogStage(**(given | options))
+    all_options = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0", "delete_retention_ms": str(HOUR_MS)}
+    return LogStage(**(all_options | options))
 
 
 def write(stage, pid, key, value="v", sequence=-1):
@@ -121,8 +121,8 @@ def test_compacted_log_of_many_transactions_stays_small(stage):
         compact(stage)
         stage.clock.advance(HOUR_MS)
 
-    left = sum(len(markers(stage, pid)) for pid in (1, 2, 3))
-    assert 3 <= left <= 5  # kept batches, and an empty batch at the end of a segment
+    remaining = sum(len(markers(stage, pid)) for pid in (1, 2, 3))
+    assert 3 <= remaining <= 5  # kept batches, and an empty batch at the end of a segment
     assert stage.log.size_bytes < 2_000
 
 

@@ -323,11 +323,11 @@ def test_compaction_step_is_limited_in_decompressed_bytes():
 class DyingStorage(MemoryStorage):
     def __init__(self):
         super().__init__()
-        self.left = 10**9
+        self.remaining_changes = 10**9
 
     def _use(self):
-        self.left -= 1
-        if self.left < 0:
+        self.remaining_changes -= 1
+        if self.remaining_changes < 0:
             raise KeyboardInterrupt
 
     def rename(self, name, new):
@@ -349,12 +349,12 @@ def test_crash_during_segment_swap_loses_no_records(changes, cleanly):
     roll(stage)
     if cleanly:
         stage.restart()
-    storage.left = changes
+    storage.remaining_changes = changes
 
     try:
         compact(stage)
     except KeyboardInterrupt:
-        storage.left = 10**9
+        storage.remaining_changes = 10**9
         notes = stage.crash()
         assert not any("truncated" in note or "missing" in note for note in notes), notes
         stage.check()
@@ -362,7 +362,7 @@ def test_crash_during_segment_swap_loses_no_records(changes, cleanly):
         assert latest == {f"k{n % 7}": f"v{n}" for n in range(53, 60)}
         assert stage.log.log_end_offset == 60
     else:
-        storage.left = 10**9
+        storage.remaining_changes = 10**9
     compact(stage)
     assert [r[2] for r in records_of(stage.log)] == [f"v{n}" for n in range(53, 60)]
 

@@ -33,7 +33,7 @@ class WatchedFile(MemoryFile):
         super().__init__(data)
         self.name = name
         self._storage = storage
-        storage.held.append(name)
+        storage.open_files.append(name)
 
     @property
     def flushed(self):
@@ -44,18 +44,18 @@ class WatchedFile(MemoryFile):
             raise StorageError("the disk does not answer")
 
     def start_flush(self):
-        self._storage.asked.append(self.name)
+        self._storage.requested_flushes.append(self.name)
 
     def close(self):
-        if self.name in self._storage.held:
-            self._storage.held.remove(self.name)
+        if self.name in self._storage.open_files:
+            self._storage.open_files.remove(self.name)
 
 
 class WatchedStorage(MemoryStorage):
     def __init__(self):
         super().__init__()
-        self.held = []
-        self.asked = []
+        self.open_files = []
+        self.requested_flushes = []
         self.flushes = True
         self.keeps = "nothing"
 
@@ -69,8 +69,8 @@ class WatchedStorage(MemoryStorage):
 
 
 def stage_of(storage=None, **options):
-    given = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0.01", "segment_bytes": "1000000"}
-    return LogStage(storage or WatchedStorage(), **(given | options))
+    all_options = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0.01", "segment_bytes": "1000000"}
+    return LogStage(storage or WatchedStorage(), **(all_options | options))
 
 
 def put(stage, *keys, pad=""):
@@ -84,10 +84,10 @@ def compaction_of(stage, memory_bytes=1 << 20):
 
 
 def done(compaction):
-    said = [compaction.step()]
-    while not said[-1]:
-        said.append(compaction.step())
-    return said
+    results = [compaction.step()]
+    while not results[-1]:
+        results.append(compaction.step())
+    return results
 
 
 def tick(stage, seconds=30):
@@ -111,7 +111,7 @@ def test_segment_without_dropped_records_is_not_rewritten():
 
     assert stage.log.segments[0] is before
     assert cleaned(stage) == []
-    assert [name for name in stage.storage.held if "cleaned" in name] == []
+    assert [name for name in stage.storage.open_files if "cleaned" in name] == []
     assert values_from(stage.log, 0) == ["a at 0", "b at 1", "c at 2"]
 
 
@@ -123,7 +123,7 @@ def test_compacted_segment_opens_file_at_first_read():
 
     made = stage.log.segments[0]
     assert not made.is_open
-    assert [name for name in stage.storage.held if "cleaned" in name] == []
+    assert [name for name in stage.storage.open_files if "cleaned" in name] == []
     assert values_from(stage.log, 0) == ["a at 1", "b at 2"]
     assert made.is_open
 
@@ -163,7 +163,7 @@ def test_compaction_yields_during_flush():
     put(stage, "a", "a", "b")
     compaction = compaction_of(stage)
     stage.storage.flushes = False
-    while f"orders-0/{0:020d}.log.cleaned" not in stage.storage.asked:
+    while f"orders-0/{0:020d}.log.cleaned" not in stage.storage.requested_flushes:
         assert compaction.step() is False
 
     assert [compaction.step() for _ in range(20)] == [False] * 20
@@ -199,10 +199,10 @@ def test_compaction_step_decompresses_64_kilobytes():
     assert stage.log.segments[0].size < 4_000, "all batches are in one read of the file"
     compaction = compaction_of(stage)
 
-    said = done(compaction)
+    results = done(compaction)
 
     each_pass = 4 + 1  # key-value pairs, and one immediate read of the end
-    assert said == [False] * (2 * each_pass) + [True]
+    assert results == [False] * (2 * each_pass) + [True]
     assert str(compaction).endswith(f", 9 records 8, in {2 * each_pass + 1} steps")
 
 
@@ -318,16 +318,16 @@ def test_recreated_topic_does_not_inherit_progress():
     assert values_from(stage.log, 0) == ["a at 2"]
 
 
-@pytest.mark.parametrize(("looked_at", "left"), [(4, [5, 6, 7]), (5, [6, 7]), (6, [7]), (7, [])])
-def test_records_without_key_are_dropped_within_dirty_part(looked_at, left):
+@pytest.mark.parametrize(("looked_at", "remaining"), [(4, [5, 6, 7]), (5, [6, 7]), (6, [7]), (7, [])])
+def test_records_without_key_are_dropped_within_dirty_part(looked_at, remaining):
     data = batch(["v"] * 3, base_offset=5)
     nothing = AbortedTransactions(MemoryStorage(), "orders-0")
     record_filter = RecordFilter({}, looked_at, nothing, EndedTransactions(), 1_000, 0)
 
     found = filter_batch(data, parse_batch_header(data), record_filter)
 
-    assert [record.offset for record in (read_batch(found.batch) if found.batch else [])] == left
-    assert found.kept == len(left)
+    assert [record.offset for record in (read_batch(found.batch) if found.batch else [])] == remaining
+    assert found.kept == len(remaining)
 
 
 @pytest.mark.parametrize("dirtier", ["audits", "payments"])
@@ -343,9 +343,9 @@ def test_log_with_larger_dirty_ratio_is_compacted_first(dirtier):
             log.append(batch(key=b"k", at_ms=stage.now_ms), stage.now_ms)
         log.roll(stage.now_ms)
 
-    told = tick(stage)
+    notes = tick(stage)
 
-    assert [note.partition(":")[0] for note in told] == [f"{dirtier}-0", "orders-0"]
+    assert [note.partition(":")[0] for note in notes] == [f"{dirtier}-0", "orders-0"]
 
 
 @pytest.mark.parametrize(("memory_bytes", "reached"), [(150, 1), (151, 1), (152, 2), (302, 2), (303, 3)])
@@ -393,9 +393,9 @@ def test_options_changed_during_compaction_apply_to_its_result():
     compaction = compaction_of(stage)
     while not cleaned(stage):
         compaction.step()
-    given = {"cleanup.policy": "compact", "segment.bytes": "2000"}
+    overrides = {"cleanup.policy": "compact", "segment.bytes": "2000"}
 
-    stage.topics.alter_config("orders", given)
+    stage.topics.alter_config("orders", overrides)
     done(compaction)
 
     assert {segment.limits.segment_bytes for segment in stage.log.segments} == {2_000}

@@ -122,18 +122,18 @@ def test_filtered_batch_has_max_timestamp_of_kept_records():
 
 
 class SlowFile(MemoryFile):
-    __slots__ = ("_asked_to",)
+    __slots__ = ("_flush_end",)
 
     def __init__(self, data, buffers=None):
         super().__init__(data, buffers)
-        self._asked_to = 0
+        self._flush_end = 0
 
     @property
     def flushed(self):
-        return self._asked_to
+        return self._flush_end
 
     def start_flush(self):
-        self._asked_to = self.size
+        self._flush_end = self.size
 
     flush = start_flush
 

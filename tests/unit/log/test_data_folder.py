@@ -159,13 +159,13 @@ def test_lost_meta_properties_line_is_restored(lost):
     assert lines(storage) == before
     assert topics.cluster_id == cluster_id
     (note,) = topics.recovery_notes
-    told = {
+    reasons = {
         "cluster.id": f"cluster id {cluster_id} comes from the topic catalogue",
         "node.id": "node id 1 comes from the options",
     }
     assert (note.level, str(note)) == (
         Level.WARNING,
-        f"{PROPERTIES} was damaged and was recreated: {told[lost]}",
+        f"{PROPERTIES} was damaged and was recreated: {reasons[lost]}",
     )
 
 

@@ -94,10 +94,10 @@ def test_interrupted_compaction_note_counts_replaced_segments():
 
 
 class CountingStorage(MemoryStorage):
-    held = 0
+    open_files = 0
 
     def open(self, name):
-        self.held += 1
+        self.open_files += 1
         return CountedFile(super().open(name)._data, self)
 
 
@@ -109,7 +109,7 @@ class CountedFile(MemoryFile):
         self._storage = storage
 
     def close(self):
-        self._storage.held -= 1
+        self._storage.open_files -= 1
 
 
 def test_finished_swap_closes_its_file():
@@ -123,7 +123,7 @@ def test_finished_swap_closes_its_file():
     finish_interrupted(storage, "orders-0")
 
     assert storage.read(f"orders-0/{0:020}.log") == made
-    assert storage.held == 0
+    assert storage.open_files == 0
 
 
 def compacting() -> LogStage:

@@ -18,18 +18,18 @@ NOW = 1_700_000_000_000
 
 def test_topics_version_changes_with_every_change():
     topics = Topics(MemoryStorage(), BrokerConfig(), random.Random(1), NOW)
-    seen = [topics.version]
+    versions = [topics.version]
 
     topics.create("t", 1, {}, NOW)
-    seen.append(topics.version)
+    versions.append(topics.version)
     topics.add_partitions("t", 2, NOW)
-    seen.append(topics.version)
+    versions.append(topics.version)
     topics.add_partitions("t", 3, NOW)
-    seen.append(topics.version)
+    versions.append(topics.version)
     topics.delete("t", NOW)
-    seen.append(topics.version)
+    versions.append(topics.version)
 
-    assert seen == sorted(set(seen))
+    assert versions == sorted(set(versions))
 
 
 def test_end_of_epoch_0_of_empty_log_is_its_end():
@@ -43,8 +43,8 @@ def test_snapshot_with_wrong_count_is_rejected(count):
     producers = Producers()
     stage = LogStage()
     stage.append(producer_id=7, producer_epoch=0, base_sequence=0)
-    for known in stage.log.producers:
-        producers._by_id[known[0]] = known[1]
+    for entry in stage.log.producers:
+        producers._by_id[entry[0]] = entry[1]
     entries = struct.pack(">i", count) + producers.build_snapshot()[10:]
 
     with pytest.raises(ValueError, match=f"do not match {count} entries"):
@@ -66,8 +66,8 @@ def test_index_pointing_beside_a_batch_is_detected():
 def test_deletion_counts_segments_and_bytes():
     stage = LogStage()
     stage.fill(60)
-    gone = stage.log.segments[:3]
-    size = sum(segment.size for segment in gone)
+    deleted = stage.log.segments[:3]
+    size = sum(segment.size for segment in deleted)
 
     stage.log.delete_records_before(stage.log.segments[3].base_offset)
     stage.log.retain(stage.now_ms)

@@ -17,16 +17,16 @@ def stage():
     stage.check()
 
 
-def refused(stage, given, *, from_client=True):
+def refused(stage, data, *, from_client=True):
     with pytest.raises(ApiError) as error:
-        stage.log.append(given, stage.now_ms, from_client=from_client)
+        stage.log.append(data, stage.now_ms, from_client=from_client)
     return error.value.code
 
 
-def forged(given, at, layout, *values):
+def forged(original, at, layout, *values):
     from crc32c import crc32c
 
-    data = bytearray(given)
+    data = bytearray(original)
     struct.pack_into(layout, data, at, *values)
     struct.pack_into(">I", data, 17, crc32c(bytes(data[21:])))
     return bytes(data)
@@ -46,9 +46,9 @@ def test_incomplete_batch_is_rejected(stage):
 
 def test_old_message_formats_are_rejected(stage):
     for magic in (0, 1, 3):
-        given = bytearray(batch())
-        given[16] = magic
-        assert refused(stage, bytes(given)) is ErrorCode.INVALID_RECORD
+        data = bytearray(batch())
+        data[16] = magic
+        assert refused(stage, bytes(data)) is ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize("of_a_producer", [{}, {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}])
@@ -56,9 +56,9 @@ def test_flipped_bit_returns_retriable_error(stage, of_a_producer):
     whole = batch(["some value", "and another"], **of_a_producer)
     for at in [*range(8, 12), *range(17, len(whole))]:  # the CRC does not cover offset, leader epoch and format
         for bit in range(8):
-            given = bytearray(whole)
-            given[at] ^= 1 << bit
-            assert refused(stage, bytes(given)) is ErrorCode.CORRUPT_MESSAGE, f"bit {bit} of byte {at}"
+            data = bytearray(whole)
+            data[at] ^= 1 << bit
+            assert refused(stage, bytes(data)) is ErrorCode.CORRUPT_MESSAGE, f"bit {bit} of byte {at}"
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_contradictory_batch_header_is_rejected(stage, at, layout, value, code):
 
 def test_batch_without_records_is_rejected(stage):
     for delta in (-1, 0):
-        given = forged(forged(batch(["a"], at_ms=1), 57, ">i", 0), 23, ">i", delta)
+        data = forged(forged(batch(["a"], at_ms=1), 57, ">i", 0), 23, ">i", delta)
         with pytest.raises(ApiError, match=f"0 records with a last offset delta of {delta}$"):
-            stage.log.append(given, stage.now_ms)
+            stage.log.append(data, stage.now_ms)
 
 
 def test_batch_above_max_message_bytes_is_rejected():
@@ -108,12 +108,12 @@ def test_batch_above_segment_bytes_is_rejected():
 
 @pytest.mark.parametrize("producer_id", [0, 7])
 @pytest.mark.parametrize(
-    "said", [{"producer_epoch": -1, "base_sequence": 0}, {"producer_epoch": 0, "base_sequence": -1}]
+    "fields", [{"producer_epoch": -1, "base_sequence": 0}, {"producer_epoch": 0, "base_sequence": -1}]
 )
-def test_producer_id_without_epoch_or_sequence_is_rejected(stage, said, producer_id):
-    words = f"producer {producer_id} has epoch {said['producer_epoch']} and sequence {said['base_sequence']}$"
+def test_producer_id_without_epoch_or_sequence_is_rejected(stage, fields, producer_id):
+    words = f"producer {producer_id} has epoch {fields['producer_epoch']} and sequence {fields['base_sequence']}$"
     with pytest.raises(ApiError, match=words) as error:
-        stage.log.append(batch(producer_id=producer_id, **said), stage.now_ms)
+        stage.log.append(batch(producer_id=producer_id, **fields), stage.now_ms)
     assert error.value.code is ErrorCode.INVALID_RECORD
 
 
@@ -132,17 +132,17 @@ def test_timestamp_of_1970_is_validated():
 
 
 @pytest.mark.parametrize(
-    ("size", "length", "said"),
+    ("size", "length", "message"),
     [
         (11, 0, "11 bytes are not a complete batch; expected exactly one batch"),
         (12, 1, "12 bytes are not a complete batch; expected exactly one batch"),
         (12, 0, "a batch header of 12 bytes, fewer than 61"),
     ],
 )
-def test_malformed_batch_error_has_its_cause(stage, size, length, said):
-    given = (bytes(8) + struct.pack(">i", length))[:size]
-    with pytest.raises(ApiError, match=said) as error:
-        stage.log.append(given, stage.now_ms)
+def test_malformed_batch_error_has_its_cause(stage, size, length, message):
+    data = (bytes(8) + struct.pack(">i", length))[:size]
+    with pytest.raises(ApiError, match=message) as error:
+        stage.log.append(data, stage.now_ms)
     assert error.value.code is ErrorCode.CORRUPT_MESSAGE
 
 

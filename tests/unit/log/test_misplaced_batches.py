@@ -204,7 +204,7 @@ def test_damaged_leader_epoch_is_ignored():
 
 
 @pytest.mark.parametrize(
-    ("given", "expected", "after", "contiguous", "said"),
+    ("stored_offset", "expected", "after", "contiguous", "original_offset"),
     [
         (7, 7, None, True, 7),
         (7 ^ 1 << 40, 7, 8, True, 7),
@@ -219,14 +219,14 @@ def test_damaged_leader_epoch_is_ignored():
         (12, 7, 6, True, 12),
     ],
 )
-def test_original_base_offset_is_found_by_neighbours(given, expected, after, contiguous, said):
-    header = parse_batch_header(batch(["v"]))._replace(base_offset=given)
+def test_original_base_offset_is_found_by_neighbours(stored_offset, expected, after, contiguous, original_offset):
+    header = parse_batch_header(batch(["v"]))._replace(base_offset=stored_offset)
 
-    if said is None:
+    if original_offset is None:
         with pytest.raises(Exception, match="expected 7"):
             original_base_offset(header, expected, after, 0, contiguous=contiguous)
     else:
-        assert original_base_offset(header, expected, after, 0, contiguous=contiguous) == said
+        assert original_base_offset(header, expected, after, 0, contiguous=contiguous) == original_offset
 
 
 @pytest.mark.parametrize("delta", [-1, -2, -(1 << 31)])

@@ -87,8 +87,8 @@ def test_log_end_before_recovery_point_is_reported(stage):
 
     notes = stage.crash()
 
-    said = f"orders-0: offsets {last} to 29 are missing: {RECOVERY_POINTS_FILE} lists them as flushed"
-    assert notes == [said, UNCLEAN]
+    note = f"orders-0: offsets {last} to 29 are missing: {RECOVERY_POINTS_FILE} lists them as flushed"
+    assert notes == [note, UNCLEAN]
     assert values_from(stage.log, 0) == names[:last]
     assert stage.append("next").base_offset == last
 

@@ -28,12 +28,12 @@ def test_append_returns_offsets_and_read_returns_batch(stage):
 
 def test_stored_batch_differs_only_in_offset_and_epoch(stage):
     stage.append("before")
-    given = batch(["x", "y"], codec=Codec.GZIP, at_ms=5)
+    data = batch(["x", "y"], codec=Codec.GZIP, at_ms=5)
 
-    stage.log.append(given, stage.now_ms)
+    stage.log.append(data, stage.now_ms)
 
     stored = bytes(stage.log.read(1, 10_000)[0])
-    assert stored[16:] == given[16:]
+    assert stored[16:] == data[16:]
     header = parse_batch_header(stored)
     assert (header.base_offset, header.partition_leader_epoch) == (1, 0)
 
@@ -353,15 +353,15 @@ def test_flush_by_time_is_scheduled():
 
 def test_flush_interval_begins_with_next_batch():
     stage = LogStage(flush_ms="500")
-    asked: list[int] = []
-    listener = LogHooks(on_flush_due=lambda _tp, at_ms: asked.append(at_ms))
+    scheduled: list[int] = []
+    listener = LogHooks(on_flush_due=lambda _tp, at_ms: scheduled.append(at_ms))
     log = PartitionLog(stage.log.tp, stage.storage, stage.log.config, 1_000, listener=listener)
     log.append(batch(), 1_000)
     log.flush()
 
     log.append(batch(), 1_300)
 
-    assert asked == [1_500, 1_800]
+    assert scheduled == [1_500, 1_800]
 
 
 def test_recovery_point_advances_over_flushed_segments(stage):

@@ -70,8 +70,8 @@ def test_failed_flush_is_reported_and_fails_waiting_requests():
 
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     (note,) = stage.topics.take_disk_errors()
-    said = "orders-0: flush up to offset 0 failed; the requests of its batches fail"
-    assert str(note) == f"{said}: a flush failed"
+    message = "orders-0: flush up to offset 0 failed; the requests of its batches fail"
+    assert str(note) == f"{message}: a flush failed"
     assert note.kind == ("orders-0", ("disk", "flush"))
 
 
@@ -178,8 +178,8 @@ def test_bytes_available_counts_all_later_segments():
         assert stage.log.bytes_available(segment.base_offset) == sum(later.size for later in segments[i:])
 
 
-@pytest.mark.parametrize(("back", "gone"), [(1, 0), (0, 1)])
-def test_snapshot_after_dropped_marker_stays(back, gone):
+@pytest.mark.parametrize(("back", "dropped_count"), [(1, 0), (0, 1)])
+def test_snapshot_after_dropped_marker_stays(back, dropped_count):
     stage = LogStage()
     (first, *_), made = and_one_in_place_of_the_first(stage)
     before = stage.files(".snapshot")
@@ -187,7 +187,7 @@ def test_snapshot_after_dropped_marker_stays(back, gone):
 
     stage.log.replace_segments([first], made, older - back)
 
-    assert stage.files(".snapshot") == before[gone:]
+    assert stage.files(".snapshot") == before[dropped_count:]
 
 
 def test_append_counts_batches_records_and_bytes():

@@ -75,8 +75,8 @@ def room_that_refused():
 def test_after_rejection_new_producer_must_start_at_sequence_0():
     room, producers = room_that_refused()
 
-    said = refused(producers, 2, NOW + 59_999, sequence=1)
-    assert said.endswith("(kohort.producer.max.ids); retry later")
+    message = refused(producers, 2, NOW + 59_999, sequence=1)
+    assert message.endswith("(kohort.producer.max.ids); retry later")
     assert room.refused == 2
     write(producers, 2, NOW + 60_000, sequence=1)
 

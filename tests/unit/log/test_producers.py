@@ -249,7 +249,7 @@ def large(stage, *sequences, pid=7):
         send(stage, sequence, "x" * 100_000, pid=pid)
 
 
-def known(stage):
+def base_sequences(stage):
     return [batch.base_sequence for batch in stage.log.producers.get(7).batches]
 
 
@@ -259,7 +259,7 @@ def test_recall_reads_256_kilobytes_before_snapshot():
 
     stage.restart()
 
-    assert known(stage) == [5, 6, 7], "the last batch, and batches that begin in the 262,144 bytes before it"
+    assert base_sequences(stage) == [5, 6, 7], "the last batch, and batches that begin in the 262,144 bytes before it"
 
 
 def test_recall_budget_ignores_replayed_batches():
@@ -277,7 +277,7 @@ def test_recall_budget_ignores_replayed_batches():
     stage.crash()
 
     assert sorted(pid for pid, _ in stage.log.producers) == [7, 8]
-    assert known(stage) == [5, 6, 7]
+    assert base_sequences(stage) == [5, 6, 7]
 
 
 def test_damaged_snapshot_is_deleted_and_replayed(stage):
@@ -390,13 +390,13 @@ def test_latest_snapshots_are_by_offset():
 
 
 @pytest.mark.parametrize(
-    ("offset", "left"), [(10, [10, 20, 30]), (11, [20, 30]), (20, [20, 30]), (25, [30]), (30, [30]), (31, [])]
+    ("offset", "remaining"), [(10, [10, 20, 30]), (11, [20, 30]), (20, [20, 30]), (25, [30]), (30, [30]), (31, [])]
 )
-def test_forget_before_deletes_older_snapshots(offset, left):
+def test_forget_before_deletes_older_snapshots(offset, remaining):
     storage, snapshots = kept(10, 20, 30)
 
     snapshots.forget_before(offset)
 
-    assert there(storage) == left
+    assert there(storage) == remaining
     snapshots.take(Producers(), 99)
-    assert there(storage) == [*left, 99][-2:]
+    assert there(storage) == [*remaining, 99][-2:]

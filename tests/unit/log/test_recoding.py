@@ -34,23 +34,23 @@ def test_every_compression_type_has_a_codec():
     assert tuple(CODECS) == COMPRESSION_TYPES
 
 
-@pytest.mark.parametrize("wanted", [name for name in COMPRESSION_TYPES if name != "producer"])
-@pytest.mark.parametrize("came", list(Codec))
-def test_batch_is_recompressed_in_topic_codec(wanted, came):
-    stage = LogStage(compression_type=wanted)
+@pytest.mark.parametrize("topic_codec", [name for name in COMPRESSION_TYPES if name != "producer"])
+@pytest.mark.parametrize("producer_codec", list(Codec))
+def test_batch_is_recompressed_in_topic_codec(topic_codec, producer_codec):
+    stage = LogStage(compression_type=topic_codec)
 
-    appended = stage.append("a", "b" * 300, "c", codec=came, at_ms=stage.now_ms)
+    appended = stage.append("a", "b" * 300, "c", codec=producer_codec, at_ms=stage.now_ms)
 
-    assert parse_batch_header(stored(stage)).codec == CODECS[wanted]
+    assert parse_batch_header(stored(stage)).codec == CODECS[topic_codec]
     assert (appended.base_offset, appended.last_offset) == (0, 2)
     assert values_from(stage.log, 0) == ["a", "b" * 300, "c"]
 
 
 def test_recompression_changes_only_codec_length_and_crc():
     stage = LogStage(compression_type="lz4")
-    given = batch(["x" * 100], at_ms=stage.now_ms, codec=Codec.GZIP, producer_id=7, producer_epoch=2, base_sequence=0)
+    data = batch(["x" * 100], at_ms=stage.now_ms, codec=Codec.GZIP, producer_id=7, producer_epoch=2, base_sequence=0)
 
-    stage.log.append(given, stage.now_ms)
+    stage.log.append(data, stage.now_ms)
 
     header = parse_batch_header(stored(stage))
     assert (header.producer_id, header.producer_epoch, header.base_sequence, header.record_count) == (7, 2, 0, 1)
@@ -60,11 +60,11 @@ def test_recompression_changes_only_codec_length_and_crc():
 
 def test_producer_codec_is_kept():
     stage = LogStage()
-    given = batch(["x" * 100], at_ms=stage.now_ms, codec=Codec.ZSTD)
+    data = batch(["x" * 100], at_ms=stage.now_ms, codec=Codec.ZSTD)
 
-    stage.log.append(given, stage.now_ms)
+    stage.log.append(data, stage.now_ms)
 
-    assert bytes(stored(stage))[61:] == given[61:]
+    assert bytes(stored(stage))[61:] == data[61:]
 
 
 def test_repeated_batch_in_other_codec_is_recognized():
@@ -116,18 +116,18 @@ def test_recompressed_batch_at_limit_is_accepted(over):
 
 @pytest.mark.parametrize("over", [0, 1])
 def test_decompression_is_limited_to_16_megabytes(over):
-    wanted = (16 << 20) + over
+    decompressed_size = (16 << 20) + over
     short = 14  # bytes of a record besides its value, with a key of one byte
-    given = batch(["x" * (wanted - short)], key=b"k", codec=Codec.ZSTD)
-    assert len(decompressed(Codec.ZSTD, memoryview(given)[HEADER_BYTES:], 1 << 30)) == wanted
+    data = batch(["x" * (decompressed_size - short)], key=b"k", codec=Codec.ZSTD)
+    assert len(decompressed(Codec.ZSTD, memoryview(data)[HEADER_BYTES:], 1 << 30)) == decompressed_size
     stage = LogStage(cleanup_policy="compact")
 
     if over:
         with pytest.raises(ApiError) as refused:
-            stage.log.append(given, stage.now_ms)
+            stage.log.append(data, stage.now_ms)
         assert refused.value.code is ErrorCode.INVALID_RECORD
     else:
-        stage.log.append(given, stage.now_ms)
+        stage.log.append(data, stage.now_ms)
 
     assert stage.log.log_end_offset == 1 - over
 
@@ -138,9 +138,9 @@ DOES_NOT_FIT = "^a record does not match its length or the offsets of its batch$
 
 def record(*, size=None, delta=0, key=b"k", value=b"v", value_size=None, key_size=None):
     inner = b"\x00" + varint_bytes(0) + varint_bytes(delta)
-    for data, said in ((key, key_size), (value, value_size)):
+    for data, encoded_size in ((key, key_size), (value, value_size)):
         own = -1 if data is None else len(data)
-        inner += varint_bytes(own if said is None else said) + (data or b"")
+        inner += varint_bytes(own if encoded_size is None else encoded_size) + (data or b"")
     inner += varint_bytes(0)
     return varint_bytes(len(inner) if size is None else size) + inner
 
@@ -151,9 +151,9 @@ def read(body, header=ONE):
 
 def test_keyed_record_has_key_and_position():
     records = [NewRecord(b"a", b"1", (), 50), NewRecord(None, b"2", (), 51), NewRecord(b"c", None, (), 52)]
-    given = build_batch([*records, NewRecord(b"", b"", (), 53)])
-    header = parse_batch_header(given)
-    body = body_of(given, header)
+    data = build_batch([*records, NewRecord(b"", b"", (), 53)])
+    header = parse_batch_header(data)
+    body = body_of(data, header)
 
     found = read(body, header)
 
@@ -169,7 +169,7 @@ def test_keyed_record_has_key_and_position():
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         (record(size=-1), "^record has -1 bytes, but 8 are left$"),
         (record(size=-2), "^record has -2 bytes, but 8 are left$"),
@@ -187,8 +187,8 @@ def test_keyed_record_has_key_and_position():
         (bytes(6), "^batch has 6 bytes, too few or too many for 1 records$"),
     ],
 )
-def test_malformed_record_error_has_its_cause(body, said):
-    with pytest.raises(CorruptRecord, match=said):
+def test_malformed_record_error_has_its_cause(body, message):
+    with pytest.raises(CorruptRecord, match=message):
         read(body)
 
 
@@ -206,8 +206,8 @@ def test_null_value_is_tombstone_and_empty_value_is_not():
 def test_keyed_batch_is_limited_to_256_megabytes():
     def opened(size: int) -> int:
         header = ONE._replace(batch_length=SMALLEST_LENGTH + size)
-        given = mmap.mmap(-1, HEADER_BYTES + size, flags=mmap.MAP_PRIVATE)  # uses no memory without writes
-        return len(body_of(given, header))
+        data = mmap.mmap(-1, HEADER_BYTES + size, flags=mmap.MAP_PRIVATE)  # uses no memory without writes
+        return len(body_of(data, header))
 
     assert opened(DEFAULT_MAX_BYTES + 1) == DEFAULT_MAX_BYTES + 1
     with pytest.raises(CorruptRecord, match=f"more than the {2 * DEFAULT_MAX_BYTES} accepted"):

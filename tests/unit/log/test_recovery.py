@@ -152,14 +152,14 @@ def test_missing_indexes_are_rebuilt_with_a_note(stage):
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "cause"),
     [
         (lambda index: index.extend(b"\0"), "not a multiple of 8"),
         (lambda index: index.extend(bytes(8)), "do not increase"),
         (lambda index: index.extend(b"\0\0\1\0\x7f\xff\0\0"), "beyond the log's"),
     ],
 )
-def test_malformed_index_is_rebuilt(stage, damage, said):
+def test_malformed_index_is_rebuilt(stage, damage, cause):
     names = stage.fill(10)
     stage.topics.close()
     damage(file(stage, f"{0:020d}.index"))
@@ -167,7 +167,7 @@ def test_malformed_index_is_rebuilt(stage, damage, said):
     notes = stage.crash()
 
     assert values_from(stage.log, 0) == names
-    assert any(said in note for note in [*notes, *map(str, stage.log.take_notes())])
+    assert any(cause in note for note in [*notes, *map(str, stage.log.take_notes())])
 
 
 def test_clean_shutdown_file_does_not_hide_torn_batch(stage):
@@ -292,14 +292,14 @@ def test_rebuilt_epochs_are_complete(stage):
     for count in (2, 1, 9, 1, 1, 12):
         stage.fill(count)
         stage.crash()
-    known = [stage.log.end_of_epoch(epoch) for epoch in range(6)]
-    assert known == [(0, 2), (1, 3), (2, 12), (3, 13), (4, 14), (5, 26)]
+    epoch_ends = [stage.log.end_of_epoch(epoch) for epoch in range(6)]
+    assert epoch_ends == [(0, 2), (1, 3), (2, 12), (3, 13), (4, 14), (5, 26)]
     stage.topics.close()
     del folder(stage)["leader-epoch-checkpoint"]
 
     stage.crash()
 
-    assert [stage.log.end_of_epoch(epoch) for epoch in range(6)] == known
+    assert [stage.log.end_of_epoch(epoch) for epoch in range(6)] == epoch_ends
     assert stage.log.epochs.entries == [(0, 0), (1, 2), (2, 3), (3, 12), (4, 13), (5, 14)]
 
 

@@ -49,7 +49,7 @@ def send(stage, sequence, *values, pid=7, **how):
     return stage.append(*(values or ("v",)), producer_id=pid, producer_epoch=0, base_sequence=sequence, **how)
 
 
-def known(stage, pid=7):
+def base_sequences(stage, pid=7):
     return [produced.base_sequence for produced in stage.log.producers.get(pid).batches]
 
 
@@ -110,8 +110,8 @@ def test_unreadable_swap_replaces_its_segment():
     (note,) = map(str, finish_interrupted(stage.storage, "orders-0"))
 
     assert note == f"finished an interrupted compaction: {log_name(first)} replaces 1 segments"
-    left = [name for name in stage.files() if name.startswith(f"{first:020d}.")]
-    assert left == [log_name(first)]
+    remaining = [name for name in stage.files() if name.startswith(f"{first:020d}.")]
+    assert remaining == [log_name(first)]
     assert f"{second:020d}.index" in stage.files()
 
 
@@ -162,9 +162,9 @@ def test_damaged_flushed_segment_is_reported_during_replay(policy):
 
     notes = stage.crash()
 
-    (told,) = [note for note in notes if "reads of this batch fail" in note]
-    assert told.startswith(f"orders-0: orders-0/{log_name(spoilt)}: ")
-    assert told.endswith("; not repaired, reads of this batch fail")
+    (report,) = [note for note in notes if "reads of this batch fail" in note]
+    assert report.startswith(f"orders-0: orders-0/{log_name(spoilt)}: ")
+    assert report.endswith("; not repaired, reads of this batch fail")
     assert [pid for pid, _ in stage.log.producers] == [*range(spoilt), *range(after, end)]
     mend()
 
@@ -219,15 +219,15 @@ def test_empty_folder_without_checkpoint_begins_at_0():
 def test_log_recovered_alone_is_checked_from_start():
     stage = LogStage()
     names = stage.fill(60)
-    gone, after = bases(stage)[1:3]
-    for name in [name for name in stage.files() if name.startswith(f"{gone:020d}.") and "snapshot" not in name]:
+    missing, after = bases(stage)[1:3]
+    for name in [name for name in stage.files() if name.startswith(f"{missing:020d}.") and "snapshot" not in name]:
         del folder(stage)[name]
 
     found = recover(LogToRecover(stage.storage, "orders-0", stage.log.segments[0].limits, clean=False), stage.now_ms)
 
     assert (found.start_offset, found.recovery_point, found.next_offset) == (0, 0, len(names))
     assert [str(note) for note in found.notes] == [
-        f"offsets {gone} to {after - 1} are missing: {log_name(0)} ends before {log_name(after)} begins"
+        f"offsets {missing} to {after - 1} are missing: {log_name(0)} ends before {log_name(after)} begins"
     ]
 
 
@@ -349,7 +349,7 @@ def test_interleaved_in_flight_batches_are_recalled():
 
     stage.restart()
 
-    assert known(stage) == [2, 3, 4, 5, 6]
+    assert base_sequences(stage) == [2, 3, 4, 5, 6]
 
 
 def test_producers_survive_crash_without_snapshots():
@@ -397,7 +397,7 @@ def test_recall_reads_exactly_256_kilobytes(more, recalled):
 
     stage.restart()
 
-    assert known(stage) == recalled
+    assert base_sequences(stage) == recalled
 
 
 # ---------------------------------------------------------------- transactions

@@ -60,14 +60,14 @@ def crash_on_a_full_disk(stage):
 def test_start_on_a_full_disk_keeps_every_record(stage):
     names = stage.fill(40)
 
-    told = crash_on_a_full_disk(stage)
+    lines = crash_on_a_full_disk(stage)
 
     assert values_from(stage.log, 0) == names
     assert stage.log.find_by_time(stage.now_ms).offset == 0
     kept = "index: No space left on device; the index stays in memory until the disk has space"
-    assert any(kept in line for line in told)
+    assert any(kept in line for line in lines)
     assert any(
-        "leader-epoch-checkpoint: No space left on device; the next append writes the file" in line for line in told
+        "leader-epoch-checkpoint: No space left on device; the next append writes the file" in line for line in lines
     )
 
 

@@ -96,13 +96,13 @@ def test_segments_are_deleted_by_size():
     stage.check()
 
 
-@pytest.mark.parametrize(("spared", "gone"), [(1, 0), (0, 1), (-1, 1)])
-def test_segment_is_deleted_if_rest_equals_retention_bytes(spared, gone):
+@pytest.mark.parametrize(("spared", "deleted_count"), [(1, 0), (0, 1), (-1, 1)])
+def test_segment_is_deleted_if_rest_equals_retention_bytes(spared, deleted_count):
     stage = LogStage()
     stage.fill(60)
     rest = stage.log.size_bytes - stage.log.segments[0].size
 
-    assert too_many(stage.log.segments, rest + spared) == gone
+    assert too_many(stage.log.segments, rest + spared) == deleted_count
 
 
 def test_zero_retention_bytes_deletes_whole_log():

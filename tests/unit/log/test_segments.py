@@ -20,20 +20,20 @@ LIMITS = SegmentLimits(
 
 
 def limits(**other):
-    said = {name: getattr(LIMITS, name) for name in SegmentLimits.__slots__}
-    return SegmentLimits(**said | other)
+    defaults = {name: getattr(LIMITS, name) for name in SegmentLimits.__slots__}
+    return SegmentLimits(**defaults | other)
 
 
 class RecordingStorage(MemoryStorage):
     def __init__(self):
         super().__init__()
         self.flushes = []
-        self.held = []
+        self.open_files = []
         self.refuses = False
         self.make_folder("p-0")
 
     def open(self, name):
-        self.held.append(name)
+        self.open_files.append(name)
         return RecordingFile(super().open(name)._data, self, name)
 
 
@@ -63,7 +63,7 @@ class RecordingFile(MemoryFile):
         self.start_flush()
 
     def close(self):
-        self._storage.held.remove(self._name)
+        self._storage.open_files.remove(self._name)
 
 
 @pytest.fixture
@@ -337,11 +337,11 @@ def test_empty_segment_is_flushed_without_file(storage):
 
 def test_closed_segment_has_no_open_file(storage):
     segment = filled(storage, 5)
-    assert storage.held == ["p-0/00000000000000000000.log"]
+    assert storage.open_files == ["p-0/00000000000000000000.log"]
 
     segment.close()
 
-    assert storage.held == []
+    assert storage.open_files == []
     assert not segment.is_open
     segment.close()
 
@@ -363,7 +363,7 @@ def test_dropped_segment_writes_nothing(storage):
 
     segment.drop()
 
-    assert (segment.is_open, storage.held) == (False, [])
+    assert (segment.is_open, storage.open_files) == (False, [])
     segment.close()
     assert list(storage.files("p-0")) == ["00000000000000000000.log"]
     with pytest.raises(StorageError, match="was deleted during a read"):

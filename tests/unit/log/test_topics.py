@@ -21,7 +21,7 @@ def opened(storage, seed=1, **config):
     return Topics(storage, BrokerConfig(**config), random.Random(seed), NOW)
 
 
-def said(topics):
+def recovery_notes(topics):
     return [str(note) for note in topics.recovery_notes]
 
 
@@ -103,18 +103,18 @@ def test_partitions_can_be_added_but_not_removed(storage):
 
 def test_deleted_topic_loses_its_folders(storage):
     topics = opened(storage)
-    gone = topics.create("orders", 2, {}, NOW)
-    gone.partitions[0].append(batch(), NOW)
+    deleted = topics.create("orders", 2, {}, NOW)
+    deleted.partitions[0].append(batch(), NOW)
 
-    assert topics.delete("orders", NOW) is gone
+    assert topics.delete("orders", NOW) is deleted
 
     assert "orders" not in topics
-    assert topics.by_id(gone.topic_id) is None
+    assert topics.by_id(deleted.topic_id) is None
     assert all(name.endswith("-delete") for name in storage.folders())
     assert code_of(topics.delete, "orders") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert topics.wake_at_ms == NOW
-    told = [str(note) for note in topics.tick(NOW) + topics.tick(NOW)]
-    assert [note.split(".")[0] for note in told] == ["removed orders-1", "removed orders-0"]
+    notes = [str(note) for note in topics.tick(NOW) + topics.tick(NOW)]
+    assert [note.split(".")[0] for note in notes] == ["removed orders-1", "removed orders-0"]
     assert storage.folders() == []
 
 
@@ -156,7 +156,7 @@ def test_missing_folder_is_reported(storage):
 
     again = opened(storage)
 
-    assert said(again) == ["orders-1: its folder was missing; the partition begins empty"]
+    assert recovery_notes(again) == ["orders-1: its folder was missing; the partition begins empty"]
     again.log("orders", 1).append(batch(), NOW)
 
 
@@ -167,7 +167,7 @@ def test_folder_with_other_topic_id_is_renamed(storage):
 
     again = opened(storage)
 
-    assert "orders-0: it belongs to topic id AAAAAAAAAAAAAAAAAAAABw; renamed the folder to" in said(again)[0]
+    assert "orders-0: it belongs to topic id AAAAAAAAAAAAAAAAAAAABw; renamed the folder to" in recovery_notes(again)[0]
     assert [name.rpartition("-")[2] for name in storage.folders()] == ["0", "stray"]
 
 
@@ -175,7 +175,7 @@ def test_folders_of_unknown_topics_stay_and_are_reported(storage):
     opened(storage).create("orders", 1, {}, NOW)
     storage.make_folder("others-0")
 
-    assert said(opened(storage)) == ["ignored the folder others-0: the catalogue has no such topic"]
+    assert recovery_notes(opened(storage)) == ["ignored the folder others-0: the catalogue has no such topic"]
     assert "others-0" in storage.folders()
 
 
@@ -193,8 +193,8 @@ def test_missing_catalogue_is_rebuilt_from_folders(storage):
     assert values_from(again.log("orders", 1), 0) == ["kept"]
     offsets = again.get("__consumer_offsets")
     assert (offsets.internal, offsets.config.cleanup_policy, len(offsets.partitions)) == (True, ["compact"], 2)
-    assert "read __consumer_offsets, orders from their folders" in said(again)[0]
-    assert "from their folders" not in said(opened(storage))[0]
+    assert "read __consumer_offsets, orders from their folders" in recovery_notes(again)[0]
+    assert "from their folders" not in recovery_notes(opened(storage))[0]
 
 
 def test_rebuilt_catalogue_ignores_other_folders(storage):
@@ -222,11 +222,11 @@ def test_invalid_stored_option_falls_back_to_default(storage):
 
     orders = again.get("orders")
     assert (orders.config.retention_ms, orders.config.segment_bytes) == (1000, 1 << 30)
-    assert said(again) == [
+    assert recovery_notes(again) == [
         "topic orders: the broker's default applies: segment.bytes='a few': expected an integer >= 1024"
     ]
     again.alter_config("orders", {**orders.overrides, "retention.ms": "2000"})
-    assert said(opened(storage)) == []
+    assert recovery_notes(opened(storage)) == []
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_damaged_checkpoints_are_ignored(storage):
 
     again = opened(storage)
 
-    assert "ignored the damaged recovery-point-offset-checkpoint" in said(again)[0]
+    assert "ignored the damaged recovery-point-offset-checkpoint" in recovery_notes(again)[0]
     assert again.log("orders", 0).log_end_offset == 1
 
 
@@ -303,12 +303,12 @@ def test_lost_meta_properties_keep_the_cluster_id(storage, content):
     assert again.cluster_id == topics.cluster_id
     assert [note.level for note in again.recovery_notes] == [Level.WARNING]
     state = "was missing" if content is None else "was damaged"
-    assert said(again)[0] == (
+    assert recovery_notes(again)[0] == (
         f"meta.properties {state} and was recreated: cluster id {topics.cluster_id} comes from the topic catalogue;"
         " node id 4 comes from the options"
     )
     again.close()
-    assert said(opened(storage, node_id=4)) == []
+    assert recovery_notes(opened(storage, node_id=4)) == []
     with pytest.raises(ConfigError, match="belongs to node 4"):
         opened(storage, node_id=5)
 
@@ -332,7 +332,7 @@ def test_lost_cluster_id_is_replaced_with_a_note(storage):
     again = opened(storage, seed=2)
 
     assert again.cluster_id != topics.cluster_id
-    assert f"cluster id {again.cluster_id} is new, the old one is lost" in said(again)[1]
+    assert f"cluster id {again.cluster_id} is new, the old one is lost" in recovery_notes(again)[1]
 
 
 def test_other_meta_properties_are_kept(storage):
@@ -374,13 +374,13 @@ def test_producer_ids_are_reserved_in_blocks_of_1000(storage):
 
 def test_topics_have_their_own_options_beyond_cache_size():
     configs = TopicConfigs(BrokerConfig())
-    given = [{"retention.ms": str(number)} for number in range(2 * CONFIGS_KEPT + 2)]
+    all_overrides = [{"retention.ms": str(number)} for number in range(2 * CONFIGS_KEPT + 2)]
 
-    read = [configs.of(overrides) for overrides in given]
+    read = [configs.of(overrides) for overrides in all_overrides]
 
-    assert [config.retention_ms for config in read] == list(range(len(given)))
+    assert [config.retention_ms for config in read] == list(range(len(all_overrides)))
     assert configs.cached.cache_info().currsize == CONFIGS_KEPT
-    for overrides, config in zip(given[-2:], read[-2:], strict=True):
+    for overrides, config in zip(all_overrides[-2:], read[-2:], strict=True):
         assert configs.of(dict(overrides)) is config, "the latest configurations are cached"
 
 

@@ -40,7 +40,7 @@ def opened(storage):
     return Topics(storage, BrokerConfig(), random.Random(1), NOW)
 
 
-def wanted(count, partitions=1, name="t"):
+def new_topics(count, partitions=1, name="t"):
     return [NewTopic(f"{name}{i}", partitions, {}) for i in range(count)]
 
 
@@ -48,17 +48,17 @@ def test_create_and_delete_write_the_catalogue_once(storage):
     topics = opened(storage)
     storage.replaced.clear()
 
-    made = at_once(topics.create_all(wanted(500), NOW))
-    gone = at_once(topics.delete_all([topic.name for topic in made], NOW))
+    made = at_once(topics.create_all(new_topics(500), NOW))
+    deleted = at_once(topics.delete_all([topic.name for topic in made], NOW))
 
     assert storage.replaced.count(CATALOGUE_FILE) == 2
-    assert gone == made
+    assert deleted == made
     assert len(topics) == len(opened(storage)) == 0
 
 
 def test_creating_a_topic_reads_no_other_topic(storage):
     topics = opened(storage)
-    at_once(topics.create_all(wanted(1_000), NOW))
+    at_once(topics.create_all(new_topics(1_000), NOW))
     topics._topics = Untouchable(topics._topics)  # raises if code iterates over it
 
     topics.create("another", 1, {}, NOW)
@@ -107,7 +107,7 @@ def test_each_invalid_topic_has_its_own_error(storage):
 def test_name_is_free_after_failed_creation(storage):
     topics = opened(storage)
     storage.refused = CATALOGUE_FILE
-    (refused,) = at_once(topics.create_all(wanted(1), NOW))
+    (refused,) = at_once(topics.create_all(new_topics(1), NOW))
     storage.refused = "nothing"
 
     assert refused.code is ErrorCode.KAFKA_STORAGE_ERROR
@@ -118,7 +118,7 @@ def test_disk_error_fails_only_its_topic(storage):
     topics = opened(storage)
     storage.refused = "t1-"
 
-    made = at_once(topics.create_all(wanted(3, partitions=2), NOW))
+    made = at_once(topics.create_all(new_topics(3, partitions=2), NOW))
 
     assert [isinstance(result, ApiError) for result in made] == [False, True, False]
     storage.refused = "nothing"
@@ -129,7 +129,7 @@ def test_disk_error_fails_only_its_topic(storage):
 @pytest.mark.parametrize("steps", [0, 1, 5])
 def test_interrupted_creation_is_finished_at_start(storage, steps):
     topics = opened(storage)
-    making = topics.create_all(wanted(300), NOW)
+    making = topics.create_all(new_topics(300), NOW)
     while b'"t0"' not in (storage.read(CATALOGUE_FILE) or b""):
         next(making)
     for _ in range(steps):
@@ -143,7 +143,7 @@ def test_interrupted_creation_is_finished_at_start(storage, steps):
 
 def test_interrupted_deletion_continues_at_start(storage):
     topics = opened(storage)
-    at_once(topics.create_all(wanted(600), NOW))
+    at_once(topics.create_all(new_topics(600), NOW))
     deleting = topics.delete_all([f"t{i}" for i in range(600)], NOW)
     next(deleting)
     assert [name for name in storage.folders() if not name.endswith("-delete")], "some folders are not yet renamed"
@@ -157,7 +157,7 @@ def test_interrupted_deletion_continues_at_start(storage):
 
 def test_deletion_yields_while_writing_checkpoints(storage):
     topics = opened(storage)
-    at_once(topics.create_all(wanted(50), NOW))
+    at_once(topics.create_all(new_topics(50), NOW))
     topics.log("t49", 0).append(batch(), NOW)
     topics.log("t49", 0).flush()
     storage.replaced.clear()

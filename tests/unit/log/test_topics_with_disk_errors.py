@@ -42,7 +42,7 @@ def opened(storage, seed=1):
     return Topics(storage, BrokerConfig(), random.Random(seed), NOW)
 
 
-def told(results):
+def names_and_errors(results):
     return [str(result) if isinstance(result, ApiError) else result.name for result in results]
 
 
@@ -59,7 +59,7 @@ def test_failed_catalogue_write_deletes_no_topic(storage):
     results = at_once(topics.delete_all(["a", "x", "b"], NOW))
 
     refusal = f"KAFKA_STORAGE_ERROR: no space left for {CATALOGUE_FILE}"
-    assert told(results) == [refusal, "UNKNOWN_TOPIC_OR_PARTITION: topic 'x' does not exist", refusal]
+    assert names_and_errors(results) == [refusal, "UNKNOWN_TOPIC_OR_PARTITION: topic 'x' does not exist", refusal]
     assert [topic.name for topic in topics] == ["a", "b"]
     topics.log("a", 0).append(batch(), NOW)
 
@@ -74,13 +74,13 @@ def test_failed_checkpoint_write_is_reported_per_deleted_topic(storage):
 
     results = at_once(topics.delete_all(["a", "x", "b"], NOW))
 
-    said = "no space left for recovery-point-offset-checkpoint"
-    assert told(results) == [
-        f"KAFKA_STORAGE_ERROR: topic 'a': {said}",
+    reason = "no space left for recovery-point-offset-checkpoint"
+    assert names_and_errors(results) == [
+        f"KAFKA_STORAGE_ERROR: topic 'a': {reason}",
         "UNKNOWN_TOPIC_OR_PARTITION: topic 'x' does not exist",
-        f"KAFKA_STORAGE_ERROR: topic 'b': {said}",
+        f"KAFKA_STORAGE_ERROR: topic 'b': {reason}",
     ]
-    assert [str(note) for note in topics.take_disk_errors()] == [f"cannot change topic {n!r}: {said}" for n in "ab"]
+    assert [str(note) for note in topics.take_disk_errors()] == [f"cannot change topic {n!r}: {reason}" for n in "ab"]
     assert len(topics) == 0
     storage.refused = "nothing"
     again = opened(storage)
@@ -95,7 +95,7 @@ def test_catalogue_lists_deleted_topics_until_their_folders_are_removed(storage)
     storage.refused = "b-0"
 
     results = at_once(topics.delete_all(["a", "b"], NOW))
-    assert told(results) == ["a", "KAFKA_STORAGE_ERROR: topic 'b': no space left for b-0"]
+    assert names_and_errors(results) == ["a", "KAFKA_STORAGE_ERROR: topic 'b': no space left for b-0"]
     assert deleted(storage) == [ids["a"], ids["b"]]
 
     topics.next_producer_id()  # any later write
@@ -108,7 +108,11 @@ def test_start_removes_partitions_of_failed_creation(storage):
 
     results = at_once(topics.create_all([NewTopic(f"t{i}", 2, {}) for i in range(3)], NOW))
 
-    assert told(results) == ["t0", "KAFKA_STORAGE_ERROR: topic 't1': no space left for t1-1/partition.metadata", "t2"]
+    assert names_and_errors(results) == [
+        "t0",
+        "KAFKA_STORAGE_ERROR: topic 't1': no space left for t1-1/partition.metadata",
+        "t2",
+    ]
     assert "t1-0" in storage.folders()
     assert topics._making == {}, "memory keeps no part of the failed topic"
     storage.refused = "nothing"
@@ -165,10 +169,10 @@ def test_topic_deleted_while_adding_partitions_leaves_no_folders(storage):
     next(adding)
     topics.delete("t", NOW)
 
-    with pytest.raises(ApiError) as gone:
+    with pytest.raises(ApiError) as error:
         at_once(adding)
 
-    assert str(gone.value) == "UNKNOWN_TOPIC_OR_PARTITION: topic 't' does not exist"
+    assert str(error.value) == "UNKNOWN_TOPIC_OR_PARTITION: topic 't' does not exist"
     assert topics.take_disk_errors() == []
     while topics.wake_at_ms <= NOW:
         topics.tick(NOW)

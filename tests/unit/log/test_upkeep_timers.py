@@ -125,21 +125,21 @@ def test_rebuilt_index_is_reported():
     assert values_from(stage.log, 0) == names
     assert not stage.log.notes
 
-    told = after(stage, 30_000)
+    notes = after(stage, 30_000)
 
-    assert told == [f"orders-0: {0:020d}.index is missing; rebuilt it from {first.log_name}"]
+    assert notes == [f"orders-0: {0:020d}.index is missing; rebuilt it from {first.log_name}"]
     assert after(stage, 30_000) == []
 
 
-def log_with(asked, flush_ms):
+def log_with(scheduled, flush_ms):
     stage = LogStage(flush_ms=flush_ms) if flush_ms else LogStage()
-    listener = LogHooks(on_flush_due=lambda _tp, at_ms: asked.append(at_ms))
+    listener = LogHooks(on_flush_due=lambda _tp, at_ms: scheduled.append(at_ms))
     return PartitionLog(stage.log.tp, stage.storage, stage.log.config, 1_000, LogCheckpoint(clean=True), listener)
 
 
 def test_next_flush_interval_begins_with_next_batch():
-    asked = []
-    log = log_with(asked, "500")
+    scheduled = []
+    log = log_with(scheduled, "500")
     log.append(batch(), 1_000)
     log.flush_if_due(1_499)
     log.append(batch(), 1_499)
@@ -147,16 +147,16 @@ def test_next_flush_interval_begins_with_next_batch():
 
     log.append(batch(), 1_700)
 
-    assert asked == [1_500, 2_200]
+    assert scheduled == [1_500, 2_200]
 
 
 def test_without_flush_ms_no_flush_is_scheduled():
-    asked = []
-    log = log_with(asked, "")
+    scheduled = []
+    log = log_with(scheduled, "")
 
     log.append(batch(), 1_000)
 
-    assert asked == []
+    assert scheduled == []
 
 
 def test_removed_folders_share_one_note_key():
