@@ -118,7 +118,7 @@ def test_user_defined_cooperative_assignor_withholds_moving_partitions():
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("assign", "words"),
     [
         (lambda topics, members: 1 / 0, "failed: ZeroDivisionError"),
         (lambda topics, members: None, "returned NoneType"),
@@ -127,6 +127,6 @@ def test_user_defined_cooperative_assignor_withholds_moving_partitions():
         (lambda topics, members: {"x": tps("b-0")}, "does not subscribe to b"),
     ],
 )
-def test_invalid_result_of_a_user_defined_assignor_raises_usage_error(given, words):
+def test_invalid_result_of_a_user_defined_assignor_raises_usage_error(assign, words):
     with pytest.raises(UsageError, match=f"assignor 'wrong' .*{words}"):
-        kohort.assignor("wrong")(given).assign(SubscribedTopics({"a": 1, "b": 1}), members("x", topics="a"))
+        kohort.assignor("wrong")(assign).assign(SubscribedTopics({"a": 1, "b": 1}), members("x", topics="a"))

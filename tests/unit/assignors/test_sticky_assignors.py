@@ -109,11 +109,11 @@ def test_sticky_assignor_for_mixed_subscriptions_moves_partitions_only_to_a_new_
     members = [MemberSubscription(f"m{i:02}", tuple(topics.counts)) for i in range(40)]
     members.append(MemberSubscription("one", ("t0",)))
     before = sticky.assign(topics, members)
-    told = [
+    subscriptions = [
         MemberSubscription(m.member_id, m.topics, user_data=sticky.user_data(before[m.member_id], 1)) for m in members
     ]
 
-    after = sticky.assign(topics, [*told, MemberSubscription("new", tuple(topics.counts))])
+    after = sticky.assign(topics, [*subscriptions, MemberSubscription("new", tuple(topics.counts))])
 
     assert {len(partitions) for partitions in after.values()} <= {19, 20, 23, 24}
     assert all(set(after[m]) <= set(before[m]) for m in before)

@@ -31,8 +31,8 @@ MIXED = [
 
 
 def decode(buf, *, start_offset=0, end_offset=None, schema=None, columns=None, **options):
-    wanted = OffsetRange("t", 2, start_offset, end_offset)
-    batch = decode_batches(buf, wanted, schema=schema, columns=columns, options=ReadOptions(**options))
+    offset_range = OffsetRange("t", 2, start_offset, end_offset)
+    batch = decode_batches(buf, offset_range, schema=schema, columns=columns, options=ReadOptions(**options))
     batch.validate(full=True)
     return batch
 
@@ -65,16 +65,16 @@ def expected_of(buf, **options):
 
 @pytest.mark.parametrize("codec", Codec)
 def test_every_codec_decodes_to_rows_equal_to_records(codec):
-    given = b"".join(build_batch(MIXED, base_offset=4 * i, codec=codec) for i in range(3))
+    data = b"".join(build_batch(MIXED, base_offset=4 * i, codec=codec) for i in range(3))
 
-    batch = decode(given + given[:50], columns=ALL)
+    batch = decode(data + data[:50], columns=ALL)
 
     assert batch.schema == record_schema(ALL)
-    assert rows_of(batch) == expected_of(given)
+    assert rows_of(batch) == expected_of(data)
 
 
 def test_batches_of_mixed_codecs_times_and_gaps_make_one_record_batch():
-    given = b"".join(
+    data = b"".join(
         [
             build_batch(MIXED, base_offset=0),
             build_batch(MIXED, base_offset=10, codec=Codec.ZSTD, log_append_time_ms=99),
@@ -83,18 +83,18 @@ def test_batches_of_mixed_codecs_times_and_gaps_make_one_record_batch():
         ]
     )
 
-    batch = decode(given, columns=ALL)
+    batch = decode(data, columns=ALL)
 
-    assert rows_of(batch) == expected_of(given)
+    assert rows_of(batch) == expected_of(data)
     assert batch["timestamp_type"].to_pylist() == [0] * 4 + [1] * 4 + [0] * 3
     assert batch["timestamp"].null_count == 3
 
 
 def test_headers_column_is_optional_and_never_null():
-    given = build_batch([NewRecord(b"k", b"v", [], 1)] * 5)
+    data = build_batch([NewRecord(b"k", b"v", [], 1)] * 5)
 
-    assert decode(given).schema.names == list(COLUMNS)
-    headers = decode(given, columns=["headers"]).column(0)
+    assert decode(data).schema.names == list(COLUMNS)
+    headers = decode(data, columns=["headers"]).column(0)
     assert headers.type == HEADERS_TYPE
     assert headers.null_count == 0
     assert headers.to_pylist() == [[]] * 5
@@ -121,9 +121,9 @@ def test_requested_schema_is_returned_exactly():
         ],
         metadata={"origin": "user"},
     )
-    given = build_batch(MIXED, base_offset=5)
+    data = build_batch(MIXED, base_offset=5)
 
-    batch = decode(given, schema=schema)
+    batch = decode(data, schema=schema)
 
     assert batch.schema.equals(schema, check_metadata=True)
     assert batch["timestamp"].cast(pa.int64()).to_pylist() == [1000 * r.timestamp_ms for r in MIXED]
@@ -139,25 +139,25 @@ def test_timestamps_have_the_requested_unit(unit, expected):
 
 
 def test_missing_timestamp_is_null_or_minus_one():
-    given = build_batch([NewRecord(b"k", b"v")])
+    data = build_batch([NewRecord(b"k", b"v")])
 
     for nullable, expected in ((True, None), (False, -1)):
         schema = pa.schema([pa.field("timestamp", pa.int64(), nullable=nullable)])
-        assert decode(given, schema=schema)[0].to_pylist() == [expected]
+        assert decode(data, schema=schema)[0].to_pylist() == [expected]
 
 
 def test_timestamp_out_of_unit_range_is_corrupt():
-    given = build_batch([NewRecord(b"k", b"v", (), 1 << 60)])
+    data = build_batch([NewRecord(b"k", b"v", (), 1 << 60)])
 
     with pytest.raises(CorruptRecord, match="t-2 at offset 0: a timestamp does not fit"):
-        decode(given, schema=pa.schema([pa.field("timestamp", pa.timestamp("ns"))]))
+        decode(data, schema=pa.schema([pa.field("timestamp", pa.timestamp("ns"))]))
 
 
 def test_invalid_utf8_value_error_has_batch_offset():
-    given = build_batch([NewRecord(None, b"good")] * 3) + build_batch([NewRecord(None, b"\xff\xfe")], base_offset=3)
+    data = build_batch([NewRecord(None, b"good")] * 3) + build_batch([NewRecord(None, b"\xff\xfe")], base_offset=3)
 
     with pytest.raises(CorruptRecord, match="t-2 at offset 3: the value is not UTF-8"):
-        decode(given, schema=pa.schema([pa.field("value", pa.string())]))
+        decode(data, schema=pa.schema([pa.field("value", pa.string())]))
 
 
 def test_null_in_non_nullable_column_raises_usage_error():
@@ -186,25 +186,25 @@ def test_unknown_column_error_lists_columns():
 
 
 def test_empty_buffer_decodes_to_empty_batch():
-    for given in (b"", b"\0" * 20, build_batch(MIXED)[:-1]):
-        batch = decode(given, columns=ALL)
+    for data in (b"", b"\0" * 20, build_batch(MIXED)[:-1]):
+        batch = decode(data, columns=ALL)
         assert (batch.num_rows, batch.schema) == (0, record_schema(ALL))
     assert decode(build_batch(MIXED), start_offset=4).num_rows == 0
 
 
 def test_offsets_outside_span_are_skipped():
-    given = b"".join(build_batch(MIXED, base_offset=4 * i) for i in range(4))
+    data = b"".join(build_batch(MIXED, base_offset=4 * i) for i in range(4))
 
-    assert decode(given, start_offset=6, end_offset=11)["offset"].to_pylist() == [6, 7, 8, 9, 10]
+    assert decode(data, start_offset=6, end_offset=11)["offset"].to_pylist() == [6, 7, 8, 9, 10]
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 def test_chunks_limit_memory_and_keep_all_rows(codec):
-    given = b"".join(
+    data = b"".join(
         build_batch([NewRecord(None, bytes(1000))] * 10, base_offset=10 * i, codec=codec) for i in range(20)
     )
 
-    chunks = list(decode_chunks(given, OffsetRange("t", 2, 5), chunk_bytes=30_000))
+    chunks = list(decode_chunks(data, OffsetRange("t", 2, 5), chunk_bytes=30_000))
 
     assert [offset for chunk in chunks for offset in chunk["offset"].to_pylist()] == list(range(5, 200))
     assert len(chunks) == 7

@@ -175,9 +175,9 @@ def test_partition_column_overrides_the_key():
     ],
 )
 def test_unsupported_columns_are_rejected(columns, partition, problem):
-    given = RecordColumns(**{"keys": [b"k"], "values": [b"a"]} | columns)
+    record_columns = RecordColumns(**{"keys": [b"k"], "values": [b"a"]} | columns)
     with pytest.raises(UsageError, match=problem):
-        list(encode_partitions(given._replace(partitions=partition), partitions=4))
+        list(encode_partitions(record_columns._replace(partitions=partition), partitions=4))
 
 
 def test_different_lengths_and_null_header_names_are_rejected():

@@ -66,8 +66,8 @@ def test_compiled_kernel_equals_python_function():
 def test_choose_partitions_is_equal_compiled_and_in_python():
     rng = random.Random(7)
     keys = [rng.randbytes(rng.randrange(40)) for _ in range(200)]
-    held = [ctypes.create_string_buffer(key, len(key)) for key in keys]
-    places = (ctypes.c_int64 * 200)(*map(ctypes.addressof, held))
+    buffers = [ctypes.create_string_buffer(key, len(key)) for key in keys]
+    places = (ctypes.c_int64 * 200)(*map(ctypes.addressof, buffers))
     lengths = (ctypes.c_int64 * 200)(*[len(key) if i % 9 else -1 for i, key in enumerate(keys)])
     chosen = [(ctypes.c_int64 * 200)() for _ in range(2)]
     for function, out in zip((CHOOSE, CHOOSE.function), chosen, strict=True):
@@ -195,7 +195,7 @@ def keep(folder, name, age, size=1):
     return name
 
 
-def left(folder):
+def file_names(folder):
     return {path.name for path in folder.iterdir()}
 
 
@@ -205,7 +205,7 @@ def test_newest_files_of_a_kernel_stay(tmp_path):
 
     remove_old(tmp_path)
 
-    assert left(tmp_path) == {*names[:VARIANTS_MOST], other}
+    assert file_names(tmp_path) == {*names[:VARIANTS_MOST], other}
 
 
 def test_new_file_replaces_the_oldest(tmp_path):
@@ -213,7 +213,7 @@ def test_new_file_replaces_the_oldest(tmp_path):
 
     store(name_of("a.b", 99), b"machine code", [tmp_path])
 
-    assert left(tmp_path) == {name_of("a.b", 99), *names[:-1]}
+    assert file_names(tmp_path) == {name_of("a.b", 99), *names[:-1]}
 
 
 def test_files_of_removed_kernels_are_limited(tmp_path):
@@ -221,7 +221,7 @@ def test_files_of_removed_kernels_are_limited(tmp_path):
 
     remove_old(tmp_path)
 
-    assert left(tmp_path) == set(names[:FILES_MOST])
+    assert file_names(tmp_path) == set(names[:FILES_MOST])
 
 
 def test_cache_folder_is_limited_in_bytes(tmp_path):
@@ -229,7 +229,7 @@ def test_cache_folder_is_limited_in_bytes(tmp_path):
 
     remove_old(tmp_path)
 
-    assert left(tmp_path) == set(names[:2])
+    assert file_names(tmp_path) == set(names[:2])
 
 
 def test_unfinished_files_are_removed(tmp_path):
@@ -238,8 +238,8 @@ def test_unfinished_files_are_removed(tmp_path):
 
     remove_old(tmp_path)
 
-    assert begun not in left(tmp_path)
-    assert left(tmp_path) == set(names)
+    assert begun not in file_names(tmp_path)
+    assert file_names(tmp_path) == set(names)
 
 
 def test_other_files_and_folders_stay(tmp_path):
@@ -247,11 +247,11 @@ def test_other_files_and_folders_stay(tmp_path):
         keep(tmp_path, name, age=1000)
     folder = tmp_path / name_of("a.b", 7)
     folder.mkdir()
-    before = left(tmp_path)
+    before = file_names(tmp_path)
     for n in range(10, 20):
         keep(tmp_path, name_of("a.b", n), age=n)
 
     remove_old(tmp_path)
 
-    assert before <= left(tmp_path)
-    assert len(left(tmp_path) - before) == VARIANTS_MOST
+    assert before <= file_names(tmp_path)
+    assert len(file_names(tmp_path) - before) == VARIANTS_MOST

@@ -30,16 +30,16 @@ MIXED = [
 
 
 def plain(buf, *, start_offset=0, end_offset=None, check_crcs=True, aborted=(), max_batch_bytes=1 << 20):
-    wanted = OffsetRange("t", 2, start_offset, end_offset)
+    offset_range = OffsetRange("t", 2, start_offset, end_offset)
     out: list[Record] = []
-    for section in sections(buf, wanted, ReadOptions(check_crcs, max_batch_bytes, aborted)):
-        read_section(section, wanted, out)
+    for section in sections(buf, offset_range, ReadOptions(check_crcs, max_batch_bytes, aborted)):
+        read_section(section, offset_range, out)
     return out
 
 
 def fast(buf, *, start_offset=0, end_offset=None, check_crcs=True, aborted=(), max_batch_bytes=1 << 20):
-    wanted = OffsetRange("t", 2, start_offset, end_offset)
-    return located_records(buf, wanted, ReadOptions(check_crcs, max_batch_bytes, aborted))
+    offset_range = OffsetRange("t", 2, start_offset, end_offset)
+    return located_records(buf, offset_range, ReadOptions(check_crcs, max_batch_bytes, aborted))
 
 
 @pytest.fixture(params=[plain, fast], ids=["plain", "kernels"])
@@ -60,9 +60,9 @@ def test_invalid_utf8_header_name_has_replacements_in_record(read, name, text):
 
 @pytest.mark.parametrize("codec", Codec)
 def test_every_codec_returns_keys_values_headers_and_timestamps(read, codec):
-    given = build_batch(MIXED, base_offset=40, codec=codec, leader_epoch=7)
+    data = build_batch(MIXED, base_offset=40, codec=codec, leader_epoch=7)
 
-    found = read(given)
+    found = read(data)
 
     assert found == [
         Record("t", 2, 40 + i, new.timestamp_ms, new.key, new.value, tuple(new.headers), 0, 7)
@@ -81,33 +81,33 @@ def test_mixed_batches_are_read_in_order_without_partial_one(read):
 
 
 def test_records_outside_span_are_skipped(read):
-    given = b"".join(build_batch(MIXED, base_offset=4 * i) for i in range(5))
+    data = b"".join(build_batch(MIXED, base_offset=4 * i) for i in range(5))
 
-    assert [r.offset for r in read(given, start_offset=6, end_offset=13)] == list(range(6, 13))
-    assert read(given, start_offset=20) == []
-    assert read(given, start_offset=3, end_offset=3) == []
+    assert [r.offset for r in read(data, start_offset=6, end_offset=13)] == list(range(6, 13))
+    assert read(data, start_offset=20) == []
+    assert read(data, start_offset=3, end_offset=3) == []
 
 
 def test_log_append_time_is_in_every_record(read):
-    given = build_batch(MIXED, log_append_time_ms=77_000)
+    data = build_batch(MIXED, log_append_time_ms=77_000)
 
-    assert {(r.timestamp_ms, r.timestamp_type) for r in read(given)} == {(77_000, 1)}
+    assert {(r.timestamp_ms, r.timestamp_type) for r in read(data)} == {(77_000, 1)}
 
 
 def test_batch_without_timestamps_gives_minus_one(read):
-    given = build_batch([NewRecord(b"k", b"v")] * 3)
+    data = build_batch([NewRecord(b"k", b"v")] * 3)
 
-    assert [r.timestamp_ms for r in read(given)] == [-1, -1, -1]
+    assert [r.timestamp_ms for r in read(data)] == [-1, -1, -1]
 
 
 def test_control_and_empty_batches_are_skipped(read):
     marker = build_batch([NewRecord(bytes(4), bytes(6))], base_offset=4, producer_id=1, is_control=True)
     emptied = bytearray(build_batch([], base_offset=5))
-    given = build_batch(MIXED) + marker + bytes(emptied)
+    data = build_batch(MIXED) + marker + bytes(emptied)
 
-    assert [r.offset for r in read(given)] == [0, 1, 2, 3]
-    assert next_offset(given, 0) == 6
-    assert next_offset(given, 0, end_offset=3) == 3
+    assert [r.offset for r in read(data)] == [0, 1, 2, 3]
+    assert next_offset(data, 0) == 6
+    assert next_offset(data, 0, end_offset=3) == 3
 
 
 def test_aborted_records_are_skipped(read):
@@ -121,12 +121,12 @@ def test_aborted_records_are_skipped(read):
             is_control=control is not None,
         )
 
-    given = b"".join(
+    data = b"".join(
         [batch(0, 1), batch(1, 2), batch(2, 1), batch(3, 1, control=0), batch(4, 1), batch(5, 2, control=1)]
     )
 
-    assert [r.offset for r in read(given, aborted=[(1, 0)])] == [1, 4]
-    assert [r.offset for r in read(given)] == [0, 1, 2, 4]
+    assert [r.offset for r in read(data, aborted=[(1, 0)])] == [1, 4]
+    assert [r.offset for r in read(data)] == [0, 1, 2, 4]
 
 
 def test_flipped_bit_error_has_topic_partition_and_offset(read):
@@ -172,10 +172,10 @@ def with_records(body: bytes, count: int, last_delta: int = 10) -> bytes:
     ],
 )
 def test_malformed_record_error_has_topic_partition_and_offset(read, body, count, problem):
-    given = with_records(bytes.fromhex(body), count)
+    data = with_records(bytes.fromhex(body), count)
 
     with pytest.raises(CorruptRecord, match=problem) as caught:
-        read(given, check_crcs=False)
+        read(data, check_crcs=False)
 
     assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("t", 2, 30)
 
@@ -237,26 +237,26 @@ def test_decompression_bomb_error_has_place(read, codec):
 
 
 def test_memoryviews_and_bytearrays_are_read_like_bytes(read):
-    given = build_batch(MIXED)
-    padded = b"xx" + given + b"yy"
+    data = build_batch(MIXED)
+    padded = b"xx" + data + b"yy"
 
-    assert read(memoryview(padded)[2:-2]) == read(given)
-    assert read(bytearray(given)) == read(given)
+    assert read(memoryview(padded)[2:-2]) == read(data)
+    assert read(bytearray(data)) == read(data)
     assert read(b"") == []
 
 
 def test_kernels_are_used_after_many_records(monkeypatch):
-    given = build_batch([NewRecord(None, bytes(1000))] * 4)
+    data = build_batch([NewRecord(None, bytes(1000))] * 4)
     way = KernelReader()
     monkeypatch.setattr(records, "kernel_reader", way)
     assert way.found() is None
 
-    assert len(records_of(given, OffsetRange("t", 2, 0))) == 4
+    assert len(records_of(data, OffsetRange("t", 2, 0))) == 4
     assert way.missed == 4
 
     way.missed = WORTH_LOADING
     assert way.found().__name__ == located_records.__name__
-    assert records_of(given, OffsetRange("t", 2, 0)) == plain(given)
+    assert records_of(data, OffsetRange("t", 2, 0)) == plain(data)
     assert way.missed == WORTH_LOADING
 
 
@@ -270,12 +270,12 @@ def test_without_numba_all_records_are_read_in_python(monkeypatch):
 
 
 def test_small_buffer_is_always_read_in_python(monkeypatch):
-    given = build_batch(MIXED[:3])
-    assert len(given) < records.FEW_BYTES
+    data = build_batch(MIXED[:3])
+    assert len(data) < records.FEW_BYTES
     way = SimpleNamespace(found=lambda: pytest.fail("kernels for three records"), missed=0)
     monkeypatch.setattr(records, "kernel_reader", way)
 
-    assert records_of(given, OffsetRange("t", 2, 0)) == plain(given)
+    assert records_of(data, OffsetRange("t", 2, 0)) == plain(data)
     assert way.missed == 0
 
 
@@ -298,10 +298,10 @@ def test_record_compares_by_value(read):
 @pytest.mark.parametrize("room", [1, 64, 1 << 16])
 def test_byte_strings_of_any_length_are_returned(monkeypatch, room):
     monkeypatch.setattr(records_by_kernels, "ROOM", room)
-    wanted = [None, b"", b"a", bytes(range(255)), b"x" * 256, None, b"y" * 70_000, b"z"]
-    data = b"".join(blob or b"" for blob in wanted)
-    lengths = np.array([-1 if blob is None else len(blob) for blob in wanted], np.int64)
+    expected = [None, b"", b"a", bytes(range(255)), b"x" * 256, None, b"y" * 70_000, b"z"]
+    data = b"".join(blob or b"" for blob in expected)
+    lengths = np.array([-1 if blob is None else len(blob) for blob in expected], np.int64)
     starts = address_of(data) + np.cumsum(lengths.clip(0)) - lengths.clip(0)
 
-    assert records_by_kernels.byte_strings_at(starts, lengths) == wanted
+    assert records_by_kernels.byte_strings_at(starts, lengths) == expected
     assert records_by_kernels.byte_strings_at(starts[:1], lengths[:1]) == [None]

@@ -33,10 +33,10 @@ def test_unknown_option_error_has_nearest_name():
 
 
 def test_unknown_options_share_one_error():
-    given = {**WHERE, "linger.msec": 1, "queue.buffering.max.ms": 5, "value_serializer": str}
+    options = {**WHERE, "linger.msec": 1, "queue.buffering.max.ms": 5, "value_serializer": str}
 
     with pytest.raises(ConfigError) as caught:
-        client_config(ProducerConfig, None, given)
+        client_config(ProducerConfig, None, options)
 
     assert "unknown options 'linger.msec'; did you mean linger.ms?; " in str(caught.value)
     assert "'queue.buffering.max.ms': here it is linger.ms" in str(caught.value)
@@ -44,7 +44,7 @@ def test_unknown_options_share_one_error():
 
 
 @pytest.mark.parametrize(
-    ("cls", "name", "given", "spelled"),
+    ("cls", "name", "value", "spelled"),
     [
         (ConsumerConfig, "security_protocol", "plaintext", "PLAINTEXT"),
         (ConsumerConfig, "group_protocol", "CONSUMER", "consumer"),
@@ -53,9 +53,9 @@ def test_unknown_options_share_one_error():
         (ConsumerConfig, "sasl_mechanism", "scram-sha-256", "SCRAM-SHA-256"),
     ],
 )
-def test_choices_are_case_insensitive(cls, name, given, spelled):
+def test_choices_are_case_insensitive(cls, name, value, spelled):
     config = client_config(
-        cls, None, {**WHERE, "group_id": "g", name: given} if cls is ConsumerConfig else {**WHERE, name: given}
+        cls, None, {**WHERE, "group_id": "g", name: value} if cls is ConsumerConfig else {**WHERE, name: value}
     )
 
     assert getattr(config, name) == spelled
@@ -135,7 +135,7 @@ def test_consumer_without_group_does_not_auto_commit():
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"group_id": b"g"}, r"group\.id=b'g': expected text"),
         ({"group_id": "\ud800"}, r"group\.id='\\ud800': expected text"),
@@ -144,8 +144,8 @@ def test_consumer_without_group_does_not_auto_commit():
         ({"max_poll_records": True}, r"max\.poll\.records=True: expected an integer"),
     ],
 )
-def test_unencodable_option_values_are_rejected(options, told):
-    with pytest.raises(ConfigError, match=told):
+def test_unencodable_option_values_are_rejected(options, message):
+    with pytest.raises(ConfigError, match=message):
         client_config(ConsumerConfig, None, {**WHERE, "group_id": "g", **options})
     assert client_config(ConsumerConfig, None, {**WHERE, "group_id": 7, "max_poll_records": 5e2}).group_id == "7"
 

@@ -16,7 +16,7 @@ from kohort.errors import ConfigError
 
 CLIENTS = {"consumer": ConsumerConfig, "producer": ProducerConfig, "admin": AdminConfig}
 LINES = (Path(__file__).parent / "kafka_4_4_options.txt").read_text().splitlines()
-GIVEN = [
+OPTIONS = [
     (whose, line.split()[0], line.partition(" ")[2].partition(" ")[2])
     for line in LINES
     for whose in line.split()[1].split(",")
@@ -27,7 +27,7 @@ INSTEAD = "docs/guides/coming-from.md"
 @pytest.mark.parametrize("whose", CLIENTS)
 def test_every_kafka_client_option_is_known_or_has_replacement(whose):
     refused = {}
-    for kind, name, value in GIVEN:
+    for kind, name, value in OPTIONS:
         if kind != whose or name == "bootstrap.servers":
             continue
         try:
@@ -41,7 +41,7 @@ def test_every_kafka_client_option_is_known_or_has_replacement(whose):
 
 def test_every_kafka_topic_option_is_known():
     ours = {option.name: option for option in options_of(TopicConfig)}
-    theirs = {name: value for kind, name, value in GIVEN if kind == "topic"}
+    theirs = {name: value for kind, name, value in OPTIONS if kind == "topic"}
 
     assert theirs.keys() <= ours.keys()
     for name, value in theirs.items():

@@ -20,11 +20,11 @@ PROTOCOLS = "INNER:PLAINTEXT,OUTER:SASL_SSL,SSL:SSL"
 
 
 def config_of(**options) -> BrokerConfig:
-    given = {"listeners": "INNER://127.0.0.1:1,OUTER://10.0.0.1:2", "listener.security.protocol.map": PROTOCOLS}
-    return parse_config(BrokerConfig, given | {name.replace("_", "."): value for name, value in options.items()})
+    all_options = {"listeners": "INNER://127.0.0.1:1,OUTER://10.0.0.1:2", "listener.security.protocol.map": PROTOCOLS}
+    return parse_config(BrokerConfig, all_options | {name.replace("_", "."): value for name, value in options.items()})
 
 
-def said_of(listener: str, **options) -> dict[str, str]:
+def options_of(listener: str, **options) -> dict[str, str]:
     return {f"listener.name.{listener}.{name.replace('_', '.')}": value for name, value in options.items()}
 
 
@@ -76,16 +76,16 @@ def test_advertised_listeners_are_returned():
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("addresses", "words"),
     [
         ("SSL://h:1", "advertised.listeners: unknown listener SSL; the listeners are INNER, OUTER"),
         ("INNER://0.0.0.0:1", "advertised.listeners='INNER://0.0.0.0:1': clients cannot connect to a wildcard address"),
         ("INNER://a:1,INNER://b:1", "advertised.listeners: INNER occurs twice"),
     ],
 )
-def test_invalid_advertised_addresses_are_rejected(told, words):
+def test_invalid_advertised_addresses_are_rejected(addresses, words):
     with pytest.raises(ConfigError) as caught:
-        check_listeners(config_of(advertised_listeners=told))
+        check_listeners(config_of(advertised_listeners=addresses))
     assert str(caught.value).startswith(words)
 
 
@@ -107,7 +107,7 @@ def test_listener_override_wins_over_common_option():
     config = config_of(
         ssl_keystore_location="/all.pem",
         ssl_enabled_protocols="TLSv1.3",
-        **said_of("outer", ssl_keystore_location="/outer.pem"),
+        **options_of("outer", ssl_keystore_location="/outer.pem"),
     )
 
     assert listener_config(config, "OUTER").ssl_keystore_location == "/outer.pem"
@@ -119,7 +119,7 @@ def test_mechanism_override_wins_over_listener_option():
     config = config_of(
         sasl_jaas_config="all",
         connections_max_reauth_ms=1,
-        **said_of("outer", sasl_enabled_mechanisms="PLAIN,SCRAM-SHA-256", connections_max_reauth_ms="2"),
+        **options_of("outer", sasl_enabled_mechanisms="PLAIN,SCRAM-SHA-256", connections_max_reauth_ms="2"),
         **{
             "listener.name.outer.scram-sha-256.sasl.jaas.config": "scram",
             "listener.name.outer.plain.connections.max.reauth.ms": "3",
@@ -140,7 +140,7 @@ def test_mechanism_override_wins_over_listener_option():
 
 def test_common_ssl_client_auth_does_not_apply_to_sasl_ssl():
     config = config_of(ssl_client_auth="required")
-    named = config_of(ssl_client_auth="none", **said_of("outer", ssl_client_auth="required"))
+    named = config_of(ssl_client_auth="none", **options_of("outer", ssl_client_auth="required"))
 
     assert listener_config(config, "OUTER").ssl_client_auth == "none"
     assert listener_config(config, "SSL").ssl_client_auth == "required"
@@ -149,7 +149,7 @@ def test_common_ssl_client_auth_does_not_apply_to_sasl_ssl():
 
 def test_listener_name_may_have_dots():
     config = config_of(
-        listeners="A.B://h:1", listener_security_protocol_map="A.B:SSL", **said_of("a.b", ssl_client_auth="required")
+        listeners="A.B://h:1", listener_security_protocol_map="A.B:SSL", **options_of("a.b", ssl_client_auth="required")
     )
 
     check_listeners(config)
@@ -193,20 +193,20 @@ def test_listener_option_error_has_full_name(name, value, words):
 
 def test_options_of_unknown_listener_are_rejected():
     with pytest.raises(ConfigError) as caught:
-        check_listeners(config_of(**said_of("outr", ssl_client_auth="required")))
+        check_listeners(config_of(**options_of("outr", ssl_client_auth="required")))
     problem = "unknown listener OUTR; the listeners are INNER, OUTER"
     assert str(caught.value) == f"listener.name.outr.ssl.client.auth: {problem}"
 
 
 def test_listener_secrets_are_hidden():
-    config = config_of(**said_of("outer", ssl_key_password="planted", sasl_jaas_config="planted"))
+    config = config_of(**options_of("outer", ssl_key_password="planted", sasl_jaas_config="planted"))
 
     assert "planted" not in repr(config) + str(listener_config(config, "OUTER"))
     assert listener_config(config, "OUTER").ssl_key_password.reveal() == "planted"
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("options", "expected"),
     [
         ({}, False),
         ({"listener.name.outer.sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER"}, True),
@@ -222,8 +222,8 @@ def test_listener_secrets_are_hidden():
         ),
     ],
 )
-def test_unsigned_tokens_are_not_a_login(given, expected):
-    assert believes_every_token(config_of(**given), "OUTER") is expected
+def test_unsigned_tokens_are_not_a_login(options, expected):
+    assert believes_every_token(config_of(**options), "OUTER") is expected
 
 
 # ---------------------------------------------------------------- inter-broker listener

@@ -39,23 +39,23 @@ log.retention.check.interval.ms=300000
 
 
 def test_kafka_default_server_properties_is_accepted():
-    said = understand(parse_properties(KAFKAS_OWN))
+    understood = understand(parse_properties(KAFKAS_OWN))
 
-    config = parse_config(BrokerConfig, said.options)
+    config = parse_config(BrokerConfig, understood.options)
     assert (config.listen_host, config.listen_port, config.node_id) == ("127.0.0.1", 9092, 1)
     assert config.log_retention_ms == 168 * 3_600_000
-    assert said.data_dir == "/tmp/kraft-combined-logs"
-    assert "num.io.threads" in said.ignored
-    assert "num.partitions" not in said.ignored
+    assert understood.data_dir == "/tmp/kraft-combined-logs"
+    assert "num.io.threads" in understood.ignored
+    assert "num.partitions" not in understood.ignored
 
 
 def test_options_without_effect_are_reported():
-    given = {"log.preallocate": "true", "min.insync.replicas": "2", "offsets.topic.replication.factor": "1"}
+    properties = {"log.preallocate": "true", "min.insync.replicas": "2", "offsets.topic.replication.factor": "1"}
 
-    said = understand(given)
+    understood = understand(properties)
 
-    assert said.ignored == ["log.preallocate", "min.insync.replicas"]
-    assert said.options == given
+    assert understood.ignored == ["log.preallocate", "min.insync.replicas"]
+    assert understood.options == properties
 
 
 def test_unknown_broker_option_error_has_nearest_name():
@@ -94,25 +94,25 @@ def test_unsupported_broker_values_are_rejected(name, value, words):
 
 
 def test_both_inter_broker_options_are_rejected():
-    given = {"inter.broker.listener.name": "SSL", "security.inter.broker.protocol": "SSL"}
+    properties = {"inter.broker.listener.name": "SSL", "security.inter.broker.protocol": "SSL"}
 
     with pytest.raises(
         ConfigError, match=r"inter\.broker\.listener\.name and security\.inter\.broker\.protocol exclude each other"
     ):
-        understand(given)
+        understand(properties)
     assert understand({"security.inter.broker.protocol": "SSL"}).ignored == ["security.inter.broker.protocol"]
 
 
 def test_kafka_names_are_translated():
     package = "org.apache.kafka.common.security.oauthbearer"
-    given = {
+    properties = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "listener.name.ssl.oauthbearer.sasl.server.callback.handler.class": (
             f"{package}.secured.OAuthBearerValidatorCallbackHandler"
         ),
     }
 
-    config = parse_config(BrokerConfig, understand(given).options)
+    config = parse_config(BrokerConfig, understand(properties).options)
 
     assert config.authorizer_class_name.endswith("StandardAuthorizer")
     named = listener_config(config, "SSL", "OAUTHBEARER").sasl_server_callback_handler_class
@@ -121,7 +121,7 @@ def test_kafka_names_are_translated():
 
 def test_default_java_classes_are_ignored():
     builder = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
-    given = {
+    properties = {
         "principal.builder.class": builder,
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
         "ssl.protocol": "TLSv1.3",
@@ -129,13 +129,13 @@ def test_default_java_classes_are_ignored():
         "delegation.token.max.lifetime.ms": "1",
     }
 
-    said = understand(given)
+    understood = understand(properties)
 
-    assert (said.ignored, said.options) == (list(given), {})
+    assert (understood.ignored, understood.options) == (list(properties), {})
 
 
 def test_controller_listeners_are_dropped():
-    said = understand(
+    understood = understand(
         {
             "listeners": "SSL://:9093,BRAIN://:9095,CONTROLLER://:9096",
             "advertised.listeners": "SSL://h:9093,BRAIN://h:9095",
@@ -144,14 +144,14 @@ def test_controller_listeners_are_dropped():
         }
     )
 
-    assert said.options == {"listeners": "SSL://:9093", "advertised.listeners": "SSL://h:9093"}
-    assert said.ignored == ["controller.listener.names", "listener.name.brain.ssl.client.auth"]
+    assert understood.options == {"listeners": "SSL://:9093", "advertised.listeners": "SSL://h:9093"}
+    assert understood.ignored == ["controller.listener.names", "listener.name.brain.ssl.client.auth"]
     with pytest.raises(ConfigError, match="listeners='CONTROLLER://:9096': expected NAME"):
         understand({"listeners": "CONTROLLER://:9096"})
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("properties", "expected"),
     [
         ({"log.retention.hours": "2"}, "7200000"),
         ({"log.retention.hours": "2", "log.retention.minutes": "1"}, "60000"),
@@ -159,8 +159,8 @@ def test_controller_listeners_are_dropped():
         ({"log.retention.hours": "-1"}, "-1"),
     ],
 )
-def test_milliseconds_override_minutes_and_minutes_hours(given, expected):
-    assert understand(given).options["log.retention.ms"] == expected
+def test_milliseconds_override_minutes_and_minutes_hours(properties, expected):
+    assert understand(properties).options["log.retention.ms"] == expected
 
 
 @pytest.mark.parametrize(

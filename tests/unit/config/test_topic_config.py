@@ -73,7 +73,7 @@ def test_topic_option_error_has_allowed_values():
 
 
 def test_topic_defaults_come_from_the_broker():
-    given = {
+    options = {
         "log.preallocate": "true",
         "log.segment.delete.delay.ms": "5",
         "log.roll.jitter.ms": "6",
@@ -81,7 +81,7 @@ def test_topic_defaults_come_from_the_broker():
         "compression.lz4.level": "8",
         "min.insync.replicas": "2",
     }
-    config = topic_config(parse_config(BrokerConfig, given), {})
+    config = topic_config(parse_config(BrokerConfig, options), {})
 
     assert (config.preallocate, config.file_delete_delay_ms, config.segment_jitter_ms) == (True, 5, 6)
     assert (config.local_retention_ms, config.compression_lz4_level, config.min_insync_replicas) == (7, 8, 2)

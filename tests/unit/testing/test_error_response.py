@@ -36,14 +36,14 @@ def codes(message: Message) -> list[int]:
 
 
 def about_one_thing(kind: type[Message]) -> Message:
-    given: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for spec in kind.FIELDS:
         of: Any = spec.of
         if spec.kind == "array" and isinstance(of, type):
-            given[spec.name] = [about_one_thing(of)]
+            fields[spec.name] = [about_one_thing(of)]
         elif spec.kind == "array":
-            given[spec.name] = ["x" if of.kind == "string" else b"" if of.kind == "bytes" else 0]
-    return kind(**given)
+            fields[spec.name] = ["x" if of.kind == "string" else b"" if of.kind == "bytes" else 0]
+    return kind(**fields)
 
 
 @pytest.mark.parametrize("api", SERVED.values(), ids=lambda api: api.name)

@@ -126,7 +126,7 @@ def test_part_not_encodable_in_version_raises_protocol_error():
         at_once(growing.add(part, 0))
 
 
-def asked(topics: int, partitions: int) -> ListOffsetsRequest:
+def list_offsets_request(topics: int, partitions: int) -> ListOffsetsRequest:
     return ListOffsetsRequest(
         topics=[
             ListOffsetsTopic(
@@ -150,7 +150,7 @@ def steps_of(steps):
 @pytest.mark.heavy
 @pytest.mark.parametrize(("topics", "partitions"), [(1, 30_000), (30_000, 1), (150, 200)])
 def test_decode_in_steps_equals_decode(topics, partitions):
-    body = encode_bytes(asked(topics, partitions), 7)
+    body = encode_bytes(list_offsets_request(topics, partitions), 7)
 
     (message, end), pauses = steps_of(decode_in_steps(ListOffsetsRequest, 7, b"?" + body, 1))
 
@@ -160,7 +160,7 @@ def test_decode_in_steps_equals_decode(topics, partitions):
 
 @pytest.mark.parametrize(("topics", "partitions"), [(1, 30_000), (30_000, 1), (1, 1)])
 def test_encode_in_steps_equals_encode(topics, partitions):
-    message = asked(topics, partitions)
+    message = list_offsets_request(topics, partitions)
 
     buffers, pauses = steps_of(encode_framed_in_steps(b"head", message, 7))
 
@@ -198,7 +198,7 @@ class Numbers(Message, versions="0", flexible="none"):
 
 @pytest.mark.parametrize(
     ("read", "most"),
-    [(decode, ELEMENTS_MAX), (lambda *given: at_once(decode_in_steps(*given)), REQUEST_ELEMENTS_MAX)],
+    [(decode, ELEMENTS_MAX), (lambda *arguments: at_once(decode_in_steps(*arguments)), REQUEST_ELEMENTS_MAX)],
     ids=["at once", "in steps"],
 )
 def test_array_above_element_limit_is_malformed(read, most):
@@ -253,14 +253,14 @@ def test_free_in_steps_frees_all_messages():
         ]
     )
     end = weakref.ref(watched)
-    held = [message]
+    messages = [message]
     del message, watched
     gc.disable()
     try:
-        _, pauses = steps_of(free_in_steps(held))
+        _, pauses = steps_of(free_in_steps(messages))
     finally:
         gc.enable()
 
     assert pauses > 5
-    assert (held, end()) == ([], None)
+    assert (messages, end()) == ([], None)
     assert [p.partition_index for p in shared] == [0, 1, 2, 3, 4]

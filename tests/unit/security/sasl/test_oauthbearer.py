@@ -19,8 +19,8 @@ def part(content):
 
 
 def unsecured(**claims):
-    said = {"sub": "carol", "iat": 1_700_000_000, "exp": 1_700_003_600} | claims
-    return f"{part({'alg': 'none'})}.{part({k: v for k, v in said.items() if v is not None})}."
+    all_claims = {"sub": "carol", "iat": 1_700_000_000, "exp": 1_700_003_600} | claims
+    return f"{part({'alg': 'none'})}.{part({k: v for k, v in all_claims.items() if v is not None})}."
 
 
 def server(**options):

@@ -40,8 +40,8 @@ def client(password="alice-secret", mechanism=SHA_256, name="alice", nonce="fyko
 
 
 def answered(client, challenge):
-    said = client.next(challenge)
-    return client.derived(said.derive()) if isinstance(said, Derivation) else said
+    response = client.next(challenge)
+    return client.derived(response.derive()) if isinstance(response, Derivation) else response
 
 
 def test_credential_matches_kafka():
@@ -114,8 +114,8 @@ def test_repeated_client_nonce_is_accepted_as_in_kafka():
 def test_derived_password_is_cached():
     passwords = DerivedPasswords()
     one, other = client(passwords=passwords), client(passwords=passwords)
-    wanted = one.next(server().evaluate(one.first(), 0))
-    one.derived(wanted.derive())
+    derivation = one.next(server().evaluate(one.first(), 0))
+    one.derived(derivation.derive())
 
     assert isinstance(other.next(server().evaluate(other.first(), 0)), bytes)
 
@@ -297,7 +297,7 @@ def test_several_users_have_different_salts():
     ],
 )
 def test_malformed_users_error_hides_secrets(text, words):
-    for read in (users, lambda given: check_users("option", Secret(given))):
+    for read in (users, lambda value: check_users("option", Secret(value))):
         with pytest.raises(ConfigError, match=words) as failed:
             read(text)
         assert "planted" not in str(failed.value)

@@ -157,8 +157,8 @@ def test_unsigned_or_wrongly_signed_token_is_rejected(token, words):
 
 def test_public_key_as_hmac_secret_is_rejected():
     secret = RSA.as_pem(private=False)
-    said = f"{part({'alg': 'HS256', 'kid': 'rsa'})}.{part(CLAIMS)}"
-    forged = f"{said}.{part_of(hmac.digest(secret, said.encode(), 'sha256'))}"
+    signed_part = f"{part({'alg': 'HS256', 'kid': 'rsa'})}.{part(CLAIMS)}"
+    forged = f"{signed_part}.{part_of(hmac.digest(secret, signed_part.encode(), 'sha256'))}"
     with pytest.raises(TokenRefused, match="HS256"):
         judged(forged)
 
@@ -256,8 +256,10 @@ def test_many_unknown_keys_cause_few_fetches():
 
 
 def plain_token(header=None, tail="", **claims):
-    said = {k: v for k, v in ({"sub": "carol", "iat": NOW_S, "exp": NOW_S + 3600} | claims).items() if v is not None}
-    return ".".join([part(header or {"alg": "none"}), part(said), tail])
+    all_claims = {
+        k: v for k, v in ({"sub": "carol", "iat": NOW_S, "exp": NOW_S + 3600} | claims).items() if v is not None
+    }
+    return ".".join([part(header or {"alg": "none"}), part(all_claims), tail])
 
 
 @pytest.mark.parametrize(
