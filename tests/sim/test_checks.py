@@ -30,7 +30,7 @@ from kohort_lab.sim.run_context import AllChecks
 
 
 def exchange(request, answer):
-    return Exchange("consumer", 1, api_of(request), 5, 1, 0, asked=request, answer=answer)
+    return Exchange("consumer", 1, api_of(request), 5, 1, 0, request=request, answer=answer)
 
 
 def joined(generation_id, member_id="m"):
@@ -145,7 +145,7 @@ class RecordingWatcher(Watcher):
         self.hears_all = hears_all
         self.events = []
 
-    def asked(self, exchange):
+    def requested(self, exchange):
         self.events.append(("asked", exchange))
 
     def answered(self, exchange):
@@ -154,15 +154,15 @@ class RecordingWatcher(Watcher):
 
 def test_watcher_without_hears_all_gets_decoded_exchanges_only():
     heartbeat_of_m, undecoded = heartbeat(1, "m"), exchange(HeartbeatRequest(), HeartbeatResponse())
-    undecoded.asked = undecoded.answer = None
+    undecoded.request = undecoded.answer = None
     only_an_error = exchange(HeartbeatRequest(), HeartbeatResponse())
-    only_an_error.asked = None
+    only_an_error.request = None
     checks, some, every = AllChecks(), RecordingWatcher(hears_all=False), RecordingWatcher(hears_all=True)
     for watcher in (some, every):
         checks.add(watcher)
 
     for one in (heartbeat_of_m, undecoded, only_an_error):
-        checks.asked(one)
+        checks.requested(one)
         checks.answered(one)
 
     decoded = [("asked", heartbeat_of_m), ("answered", heartbeat_of_m), ("answered", only_an_error)]

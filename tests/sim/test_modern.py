@@ -69,16 +69,16 @@ def test_decreasing_epoch_fails_except_after_a_conversion():
     check = Epochs(lambda: None, lambda: stretch[0])
     check.check_goes_up("m", 5)
 
-    check.check_was_told("m", 5)
+    check.check_epoch_was_sent("m", 5)
     with pytest.raises(CheckFailed, match="m receives epoch 4 after 5"):
         check.check_goes_up("m", 4)
     with pytest.raises(CheckFailed, match="with epoch 6 succeeds; the member received 5"):
-        check.check_was_told("m", 6)
+        check.check_epoch_was_sent("m", 6)
     check.check_goes_up("m", 7)
     check.check_goes_up("m", 9)
-    check.check_was_told("m", 7)  # its response may have been lost
+    check.check_epoch_was_sent("m", 7)  # its response may have been lost
     with pytest.raises(CheckFailed, match="with epoch 5 succeeds; the member received 7, 9"):
-        check.check_was_told("m", 5)
+        check.check_epoch_was_sent("m", 5)
     stretch[0] = 1
     check.check_goes_up("m", 4)
 
@@ -182,7 +182,7 @@ def test_leftover_partitions_of_a_converted_member_are_skipped_until_sync():
     check.took(believer, 3, frozenset({share, beside}))
 
     synced = SyncGroupRequest(member_id="m"), SyncGroupResponse()
-    check.answered(SimpleNamespace(asked=synced[0], answer=synced[1], error=0))
+    check.answered(SimpleNamespace(request=synced[0], answer=synced[1], error=0))
     with pytest.raises(CheckFailed, match=r"c0, a member with epoch .*, owns t-1"):
         check.took(believer, 4, frozenset({share, beside}))
 
@@ -225,7 +225,7 @@ def test_member_heartbeats_are_recorded_without_leaves_and_forgeries():
     recorder = HeartbeatRecorder("admin")
     for client, epoch in (("c0", 0), ("c0", 4), ("admin", 9), ("c0", -1)):
         request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=epoch)
-        recorder.asked(SimpleNamespace(client=client, asked=request))
+        recorder.requested(SimpleNamespace(client=client, request=request))
 
     assert [message.member_epoch for message in recorder.of("m")] == [0, 4]
     assert recorder.of("nobody") == []

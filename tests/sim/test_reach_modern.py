@@ -9,7 +9,7 @@ from kohort.coordinator.consumer.member import ConsumerMember
 from kohort.coordinator.consumer.reconcile import CurrentAssignment, ReconciliationState
 from kohort.wire.messages.consumer_group_records import ConsumerGroupMemberMetadataValue
 from kohort.wire.messages.group_consumer import LEAVING_FOR_A_WHILE_EPOCH
-from kohort_lab.sim.reach_modern import ModernReach, reachable_modern, reached_in_modern, recorded, told_of_modern
+from kohort_lab.sim.reach_modern import ModernReach, modern_entry_kinds, reachable_modern, reached_in_modern, recorded
 from kohort_lab.sim.worlds.modern import run_modern
 
 SEEDS, *UNREACHED = Path(__file__).with_name("unreached_modern.txt").read_text().splitlines()
@@ -68,7 +68,7 @@ def test_journal_entries_count_only_while_the_group_is_a_consumer_group():
         {"kind": "group_unloaded"},
     ]
 
-    assert list(told_of_modern(entries)) == [
+    assert list(modern_entry_kinds(entries)) == [
         "group converted to consumer",
         "journal EpochRaised",
         "epoch raised: member_left",

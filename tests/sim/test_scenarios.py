@@ -59,7 +59,7 @@ class Once(Watcher):
             self.done = True
             self._act(exchange)
 
-    asked = _look
+    requested = _look
     answered = _look
 
 
@@ -171,7 +171,7 @@ def test_member_frozen_beyond_its_session_can_neither_commit_nor_stay():
 
     class Refusals(Watcher):
         def answered(self, exchange):
-            if isinstance(exchange.asked, HeartbeatRequest) and exchange.error is ErrorCode.UNKNOWN_MEMBER_ID:
+            if isinstance(exchange.request, HeartbeatRequest) and exchange.error is ErrorCode.UNKNOWN_MEMBER_ID:
                 refused.append(exchange.client)
 
     run = play(lambda run: run.world.after(8_000, lambda: run.consumers[2].freeze(9_000)), also=[Refusals()])
@@ -186,7 +186,7 @@ def test_coordinator_restart_during_a_join_leaves_no_waiting_member():
     def crash(_exchange):
         run.world.after(0, lambda: run.broker.kill("during a join", restart_in_ms=700))
 
-    trap = Once(lambda e: isinstance(e.asked, JoinGroupRequest) and e.answer is None, crash)
+    trap = Once(lambda e: isinstance(e.request, JoinGroupRequest) and e.answer is None, crash)
     run = OneBroker(SCENE, [trap], lambda run: restart_at(run, 6_000, 1))
     run.go()
 
@@ -201,7 +201,7 @@ def test_coordinator_death_during_the_assignment_write_assigns_nothing():
         run.broker.disk.weather = DiskWeather(die=1.0)
         run.world.after(3_000, lambda: setattr(run.broker.disk, "weather", DiskWeather()))
 
-    trap = Once(lambda e: isinstance(e.asked, SyncGroupRequest) and bool(e.asked.assignments), tear)
+    trap = Once(lambda e: isinstance(e.request, SyncGroupRequest) and bool(e.request.assignments), tear)
     run = OneBroker(SCENE, [trap], lambda run: restart_at(run, 6_000, 1))
     run.go()
 
@@ -216,13 +216,13 @@ def test_failed_assignment_write_is_retried_with_a_new_generation():
     class Synced(Watcher):
         def answered(self, exchange):
             if isinstance(exchange.answer, SyncGroupResponse) and exchange.error is ErrorCode.NONE:
-                generations.append(exchange.asked.generation_id)
+                generations.append(exchange.request.generation_id)
 
     def refuse(_exchange):
         run.broker.disk.weather = DiskWeather(refuse=1.0)
         run.world.after(2_000, lambda: setattr(run.broker.disk, "weather", DiskWeather()))
 
-    trap = Once(lambda e: isinstance(e.asked, SyncGroupRequest) and bool(e.asked.assignments), refuse)
+    trap = Once(lambda e: isinstance(e.request, SyncGroupRequest) and bool(e.request.assignments), refuse)
     run = OneBroker(SCENE, [trap, Synced()], lambda run: restart_at(run, 6_000, 1))
     run.go()
 

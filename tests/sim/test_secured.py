@@ -51,7 +51,7 @@ def test_many_seeds_survive_denials_rejected_logins_and_throttling():
     for seed in EVERY_RUN:
         run = run_secured(seed)
         assert run.producer.acknowledged or run.producer.failed, f"seed {seed}"
-        throttled += run.throttles.told
+        throttled += run.throttles.reported
         refused += run.denials.refused
         kept_out += run.known_users.refused
 
@@ -138,7 +138,7 @@ def test_response_within_the_throttle_time_fails_the_check():
     check = Throttles()
     check.now_ms = lambda: 1_000
     check.answered(exchange(ProduceRequest(), ProduceResponse(throttle_time_ms=500), 900))
-    assert check.longest_left_ms == 500
+    assert check.longest_remaining_ms == 500
 
     check.answered(exchange(HeartbeatRequest(), HeartbeatResponse(), 900, link_id=2))
     with pytest.raises(CheckFailed, match="Produce of c0 is answered 500 ms before the end of its throttle time"):
@@ -146,13 +146,13 @@ def test_response_within_the_throttle_time_fails_the_check():
     check.now_ms = lambda: 1_500
     check.answered(exchange(ProduceRequest(), ProduceResponse(), 900))
 
-    check.check_told(500)
+    check.check_reported(500)
     with pytest.raises(CheckFailed, match="throttled clients for 700 ms in total, but reported 500 ms"):
-        check.check_told(700)
+        check.check_reported(700)
 
     check.answered_dead_client(exchange(ProduceRequest(), ProduceResponse(throttle_time_ms=200), 900, link_id=3))
-    check.check_told(700)
-    assert check.longest_left_ms == 0
+    check.check_reported(700)
+    assert check.longest_remaining_ms == 0
 
 
 def test_login_of_a_removed_user_fails_the_check():
@@ -160,14 +160,14 @@ def test_login_of_a_removed_user_fails_the_check():
     check.security = lambda: StoredSection({"name": "c1"})
     check.look()
 
-    check.check_known("c1", START_MS + 1, ErrorCode.NONE)
-    check.check_known("c0", START_MS, ErrorCode.NONE)
-    check.check_known("c0", START_MS + 1, ErrorCode.SASL_AUTHENTICATION_FAILED)
+    check.check_user_exists("c1", START_MS + 1, ErrorCode.NONE)
+    check.check_user_exists("c0", START_MS, ErrorCode.NONE)
+    check.check_user_exists("c0", START_MS + 1, ErrorCode.SASL_AUTHENTICATION_FAILED)
     assert check.refused == 1
     with pytest.raises(CheckFailed, match="c0 logs in, but its user was removed before"):
-        check.check_known("c0", START_MS + 1, ErrorCode.NONE)
+        check.check_user_exists("c0", START_MS + 1, ErrorCode.NONE)
 
-    check.asked(exchange(SaslHandshakeRequest(), SaslHandshakeResponse(), START_MS))
+    check.requested(exchange(SaslHandshakeRequest(), SaslHandshakeResponse(), START_MS))
     refusal = SaslAuthenticateResponse(error_code=ErrorCode.SASL_AUTHENTICATION_FAILED)
     refused = exchange(SaslAuthenticateRequest(), refusal, START_MS)
     refused.answered_ms = START_MS + 1

@@ -111,7 +111,7 @@ def test_silent_session_expires_with_its_ephemeral_nodes(clients):
 
 def test_lost_connection_does_not_end_the_session(clients):
     clients.asks(1, Create("/ids/one", "", ephemeral=True))
-    clients.server.link_gone(1)
+    clients.server.link_closed(1)
     clients.pass_time(SESSION_MS - 1)
 
     assert clients.opens(3, session_id=1) == [SessionOpened(1)]
@@ -175,7 +175,7 @@ def test_all_watchers_are_notified_of_an_expired_session(clients):
 
 def test_watch_that_fires_without_connection_is_delivered_after_reconnect(clients):
     clients.asks(2, ReadEach("/ids", watch=True))
-    clients.server.link_gone(2)
+    clients.server.link_closed(2)
     clients.asks(1, Create("/ids/one", ""))
 
     assert clients.opens(3, session_id=2) == [SessionOpened(2), Changed("/ids")]
@@ -199,7 +199,7 @@ class IgnoringTap:
     def server_sent(self, link_id, data):
         pass
 
-    def link_gone(self, link_id):
+    def link_closed(self, link_id):
         pass
 
 

@@ -88,7 +88,9 @@ def handle(protocol: str) -> AsyncFace:
         class Take(AsyncGroupHandler):
             async def setup(self, session: Any) -> None:
                 at = now_us()
-                written.held("assigned", at, of.group, listed(session.partitions), generation=session.generation_id)
+                written.ownership(
+                    "assigned", at, of.group, listed(session.partitions), generation=session.generation_id
+                )
 
             async def consume_claim(self, session: Any, claim: Any) -> None:
                 at = now_us()
@@ -104,7 +106,7 @@ def handle(protocol: str) -> AsyncFace:
                     at = now_us()
 
             async def cleanup(self, session: Any) -> None:
-                written.held("lost", now_us(), of.group, listed(session.partitions))
+                written.ownership("lost", now_us(), of.group, listed(session.partitions))
 
         group = AsyncConsumerGroup({**options, **group_options(of, protocol)})
         runner = asyncio.create_task(_run_group(group, Take(), over, report))

@@ -45,13 +45,13 @@ class Listener:
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
         generation = self._consumer.group_metadata().generation_id
-        self._written.held("assigned", now_us(), self._group, listed(partitions), generation=generation)
+        self._written.ownership("assigned", now_us(), self._group, listed(partitions), generation=generation)
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-        self._written.held("revoked", now_us(), self._group, listed(partitions), closing=self.closing or None)
+        self._written.ownership("revoked", now_us(), self._group, listed(partitions), closing=self.closing or None)
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
-        self._written.held("lost", now_us(), self._group, listed(partitions))
+        self._written.ownership("lost", now_us(), self._group, listed(partitions))
 
 
 def listed(partitions: Any) -> list[tuple[str, int]]:
@@ -145,7 +145,9 @@ def handle(protocol: str) -> Face:
         class Take(GroupHandler):
             def setup(self, session: Any) -> None:
                 at = now_us()
-                written.held("assigned", at, of.group, listed(session.partitions), generation=session.generation_id)
+                written.ownership(
+                    "assigned", at, of.group, listed(session.partitions), generation=session.generation_id
+                )
 
             def consume_claim(self, session: Any, claim: Any) -> None:
                 at = now_us()
@@ -161,7 +163,7 @@ def handle(protocol: str) -> Face:
                     at = now_us()
 
             def cleanup(self, session: Any) -> None:
-                written.held("lost", now_us(), of.group, listed(session.partitions))
+                written.ownership("lost", now_us(), of.group, listed(session.partitions))
 
         group = ConsumerGroup({**options, **group_options(of, protocol)})
         runner = threading.Thread(target=_run_group, args=(group, Take(), over, report))

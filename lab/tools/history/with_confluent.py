@@ -49,7 +49,7 @@ def consume(of: Task, over: threading.Event) -> None:
 
     def held(kind, partitions) -> None:
         generation = {"generation": -1} if kind == "assigned" else {"closing": over.is_set() or None}
-        written.held(kind, now_us(), group, [(p.topic, p.partition) for p in partitions], **generation)
+        written.ownership(kind, now_us(), group, [(p.topic, p.partition) for p in partitions], **generation)
 
     consumer.subscribe(
         [INPUTS],

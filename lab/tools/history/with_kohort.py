@@ -32,14 +32,14 @@ class Listener:
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
         generation = self._consumer.group_metadata().generation_id
         listed = [(p.topic, p.partition) for p in partitions]
-        self._written.held("assigned", now_us(), self._group, listed, generation=generation)
+        self._written.ownership("assigned", now_us(), self._group, listed, generation=generation)
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         listed = [(p.topic, p.partition) for p in partitions]
-        self._written.held("revoked", now_us(), self._group, listed, closing=self.closing or None)
+        self._written.ownership("revoked", now_us(), self._group, listed, closing=self.closing or None)
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
-        self._written.held("lost", now_us(), self._group, [(p.topic, p.partition) for p in partitions])
+        self._written.ownership("lost", now_us(), self._group, [(p.topic, p.partition) for p in partitions])
 
 
 def send(producer: Producer, written: ClientHistory, where: tuple[str, int], value: str, **more: object) -> None:

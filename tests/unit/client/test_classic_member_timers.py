@@ -59,7 +59,7 @@ def leading_without_metadata(stage: ScriptedGroup, **options: Any) -> User:
 
 
 def connections(stage: ScriptedGroup, request_class: type) -> set[int]:
-    return {seen.connection for seen in stage.one.seen if isinstance(seen.request, request_class)}
+    return {seen.connection for seen in stage.one.received if isinstance(seen.request, request_class)}
 
 
 # Timers of join, heartbeat and poll

@@ -94,7 +94,7 @@ def test_requests_use_highest_version_that_client_and_broker_support(world):
     answer = world.answer_to(world.asker.ask(heartbeat(), 1))
 
     assert answer == HeartbeatResponse()
-    assert [(s.header.api_key, s.header.api_version) for s in world.one.seen] == [(18, 5), (12, 3)]
+    assert [(s.header.api_key, s.header.api_version) for s in world.one.received] == [(18, 5), (12, 3)]
     hello = world.one.requests(ApiVersionsRequest)[0]
     assert hello.client_software_name == "kohort"
 
@@ -105,7 +105,7 @@ def test_api_versions_request_is_repeated_in_highest_version_of_broker(world):
     answer = world.answer_to(world.asker.ask(heartbeat(), 1))
 
     assert answer == HeartbeatResponse()
-    assert [s.header.api_version for s in world.one.seen if s.header.api_key == 18] == [5, 2]
+    assert [s.header.api_version for s in world.one.received if s.header.api_key == 18] == [5, 2]
 
 
 def test_request_source_limits_version_and_rewrites_request(world):
@@ -269,7 +269,7 @@ def test_responses_are_matched_to_requests_in_order(world):
 
 def test_invalid_response_raises_protocol_error_and_closes_connection(world):
     def garbage(_request, _version):
-        correlation_id = world.one.seen[-1].header.correlation_id
+        correlation_id = world.one.received[-1].header.correlation_id
         body = correlation_id.to_bytes(4, "big") + b"\x00" + b"\x00\x00\x00\x00\x00\x23\x99\x99"
         return len(body).to_bytes(4, "big") + body
 

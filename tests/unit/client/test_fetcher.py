@@ -274,7 +274,7 @@ def test_preferred_replica_gets_next_fetch(stage: ScriptedGroup):
     user.machine.metadata.learn_node(Node(7, "one", 9092))
     stage.until(lambda: user.values() == values(0, 10))
 
-    connections = [s.connection for s in stage.one.seen if isinstance(s.request, FetchRequest)]
+    connections = [s.connection for s in stage.one.received if isinstance(s.request, FetchRequest)]
     assert connections[0] != connections[1]
 
 

@@ -35,7 +35,7 @@ class Leading:
         self.metadata = Metadata(CONFIG, random.Random(1))
         self.subscription = SubscriptionState(self.metadata)
         self.subscription.subscribe(["t"])
-        self.seen: list[MemberSubscription] = []
+        self.received: list[MemberSubscription] = []
         assignor = Assignor("mine", self._assign, no_user_data)
         self.leader = GroupLeader({"mine": assignor}, self.metadata, self.subscription)
         self._now_ms = 0
@@ -43,7 +43,7 @@ class Leading:
     def _assign(
         self, topics: SubscribedTopics, members: Sequence[MemberSubscription]
     ) -> dict[str, list[TopicPartition]]:
-        self.seen = list(members)
+        self.received = list(members)
         return {members[0].member_id: topics.partitions("t")}
 
     def grows(self, partitions: int) -> None:
@@ -72,7 +72,7 @@ def test_generation_minus_one_in_subscription_metadata_means_no_generation(said:
 
     leading.leader.assignments(0)
 
-    assert [member.generation for member in leading.seen] == [known]
+    assert [member.generation for member in leading.received] == [known]
 
 
 def test_assignment_is_out_of_date_after_partitions_were_added_until_next_assignment():

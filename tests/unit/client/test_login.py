@@ -52,7 +52,7 @@ def refuse_password(broker: ScriptedBroker) -> None:
 
 
 def names(broker: ScriptedBroker) -> list[str]:
-    return [type(seen.request).__name__.removesuffix("Request") for seen in broker.seen]
+    return [type(seen.request).__name__.removesuffix("Request") for seen in broker.received]
 
 
 # Successful logins
@@ -66,7 +66,7 @@ def test_login_follows_api_versions_before_other_requests():
     assert names(place.one) == ["ApiVersions", "SaslHandshake", "SaslAuthenticate", "Heartbeat"]
     assert place.one.requests(SaslHandshakeRequest)[0].mechanism == "PLAIN"
     assert place.one.requests(SaslAuthenticateRequest)[0].auth_bytes == f"\0alice\0{PASSWORD}".encode()
-    assert [s.header.api_version for s in place.one.seen] == [5, 1, 2, 4]
+    assert [s.header.api_version for s in place.one.received] == [5, 1, 2, 4]
 
 
 def test_scram_login_takes_two_requests_and_verifies_the_broker():

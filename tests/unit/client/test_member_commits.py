@@ -304,7 +304,7 @@ def test_commit_uses_topic_names_if_a_topic_id_is_unknown(unknown: str, version:
 
     spoken = {
         type(seen.request): seen.header.api_version
-        for seen in stage.one.seen
+        for seen in stage.one.received
         if isinstance(seen.request, OffsetCommitRequest | OffsetFetchRequest)
     }
     assert spoken == {OffsetCommitRequest: version, OffsetFetchRequest: version}

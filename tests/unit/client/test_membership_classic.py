@@ -62,7 +62,7 @@ def test_join_group_request_has_subscription_and_reason(stage: ScriptedGroup):
 def test_coordinator_has_its_own_connection(stage: ScriptedGroup):
     member(stage)
 
-    channels = {type(s.request): s.connection for s in stage.one.seen}
+    channels = {type(s.request): s.connection for s in stage.one.received}
     assert (
         channels[JoinGroupRequest] == channels[HeartbeatRequest if HeartbeatRequest in channels else SyncGroupRequest]
     )

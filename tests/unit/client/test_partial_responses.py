@@ -22,7 +22,7 @@ REQUEST_MS = 30_000
 
 
 def too_long(broker: ScriptedBroker, response: Message, version: int) -> bytes:
-    whole = b"".join(map(bytes, build_response(broker.seen[-1].header.correlation_id, response, version)))
+    whole = b"".join(map(bytes, build_response(broker.received[-1].header.correlation_id, response, version)))
     return (int.from_bytes(whole[:4], "big") | 1 << 20).to_bytes(4, "big") + whole[4:]
 
 

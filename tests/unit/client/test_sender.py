@@ -480,7 +480,9 @@ def garble_first_answer(world: World, garble) -> None:
     def answer_garbled(request, version):
         world.one.on(ProduceRequest, world.produce)
         response = world.produce(request, version)
-        return garble(b"".join(map(bytes, build_response(world.one.seen[-1].header.correlation_id, response, version))))
+        return garble(
+            b"".join(map(bytes, build_response(world.one.received[-1].header.correlation_id, response, version)))
+        )
 
     world.one.on(ProduceRequest, answer_garbled)
 

@@ -138,7 +138,7 @@ class World:
 
     def asked(self):
         found = []
-        for seen in self.node.seen:
+        for seen in self.node.received:
             request = seen.request
             if isinstance(request, EndTxnRequest):
                 found.append("commit" if request.committed else "abort")
@@ -503,7 +503,7 @@ def test_transaction_of_second_protocol_begins_with_first_batch_and_ends_with_ne
         "TxnOffsetCommit",
         "commit",
     ]
-    versions = {type(s.request): s.header.api_version for s in world.node.seen}
+    versions = {type(s.request): s.header.api_version for s in world.node.received}
     assert versions[ProduceRequest] >= 12
     assert (versions[EndTxnRequest], versions[TxnOffsetCommitRequest]) == (5, 6)
 
@@ -555,7 +555,7 @@ def committed(world: World, offsets: dict[TopicPartition, OffsetAndMetadata]) ->
     world.transactions.begin()
     world.settle(world.transactions.send_offsets(offsets, GROUP)).result()
     world.commit()
-    asked = [seen for seen in world.node.seen if isinstance(seen.request, TxnOffsetCommitRequest)]
+    asked = [seen for seen in world.node.received if isinstance(seen.request, TxnOffsetCommitRequest)]
     return [(seen.header.api_version, [topic.topic_id for topic in seen.request.topics]) for seen in asked]
 
 

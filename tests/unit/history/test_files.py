@@ -96,7 +96,7 @@ def test_each_client_may_have_its_own_file(tmp_path):
             producer.sent(at, ("t", 0), f"p:{number}", "ok", offset=number)
     with paths[1].open("w") as file:
         reader = ClientHistory(file, "r", lambda: next(ticks), isolation="read_committed")
-        reader.held("assigned", next(ticks), "g", [("t", 0)], generation=1)
+        reader.ownership("assigned", next(ticks), "g", [("t", 0)], generation=1)
         reader.read(next(ticks), ("t", 0), [(0, "p:0"), (2, "p:2")])
         reader.committed(next(ticks), "g", {("t", 0): 3}, "ok", generation=1)
     found = check_history(paths)

@@ -48,13 +48,13 @@ def check_history(files: tuple[Path, ...], most: int, list_checks: bool, output:
     except HistoryUnreadable as error:
         raise click.UsageError(harmless(str(error))) from None
     if output == "table":
-        _tell(found)
+        _print_summary(found)
     else:
         print_result(_result(found), output)
     sys.exit(ExitCode.CHECK_FAILED if found.counts else ExitCode.DONE)
 
 
-def _tell(found: CheckedHistory) -> None:
+def _print_summary(found: CheckedHistory) -> None:
     for anomaly in found.anomalies:
         click.echo(harmless(f"{anomaly.check}: {anomaly.sentence}"))
         for proof in anomaly.evidence:

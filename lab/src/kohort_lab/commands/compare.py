@@ -56,13 +56,13 @@ def parse_members(text: str) -> list[int]:
     return sizes
 
 
-def names_among(known: Callable[[], Sequence[str]], what: str) -> Callable[[Any, Any, str | None], list[str]]:
+def names_among(allowed: Callable[[], Sequence[str]], what: str) -> Callable[[Any, Any, str | None], list[str]]:
     """Return a click callback that parses comma-separated names; the default is all of ``known()``."""
 
     def read(_context: Any, _parameter: Any, text: str | None) -> list[str]:
-        names = [name.strip() for name in text.split(",")] if text else list(known())
-        if unknown := [name for name in names if name not in known()]:
-            raise click.BadParameter(f"unknown {what} {unknown[0]!r}; expected one of: {', '.join(known())}")
+        names = [name.strip() for name in text.split(",")] if text else list(allowed())
+        if unknown := [name for name in names if name not in allowed()]:
+            raise click.BadParameter(f"unknown {what} {unknown[0]!r}; expected one of: {', '.join(allowed())}")
         return names
 
     return read

@@ -58,11 +58,11 @@ def run(seeds: str, jobs: int, world: str, unencoded: bool, audit: bool, output:
     """
     from kohort_lab.sim.campaign import replay_command, verdicts
 
-    wanted = parse_seeds(seeds)
+    seed_range = parse_seeds(seeds)
     failed, events, simulated_ms = 0, 0, 0
     failures = []
-    with SeedsProgress(len(wanted)) as progress:
-        for verdict in verdicts(wanted, world=world, jobs=jobs, encoded=not unencoded, audit=audit):
+    with SeedsProgress(len(seed_range)) as progress:
+        for verdict in verdicts(seed_range, world=world, jobs=jobs, encoded=not unencoded, audit=audit):
             events += verdict.events
             simulated_ms += verdict.elapsed_ms
             failed += not verdict.passed
@@ -73,11 +73,13 @@ def run(seeds: str, jobs: int, world: str, unencoded: bool, audit: bool, output:
             progress.seed_done(simulated_ms, failed)
     if output != "table":
         result = SeedsRun(
-            seeds=len(wanted), failed=failed, events=events, simulated_s=simulated_ms // 1000, failures=failures
+            seeds=len(seed_range), failed=failed, events=events, simulated_s=simulated_ms // 1000, failures=failures
         )
         print_result(result, output)
     else:
-        click.echo(f"{len(wanted)} seeds, {events} events, {simulated_ms / 3_600_000:.1f} h simulated: {failed} failed")
+        click.echo(
+            f"{len(seed_range)} seeds, {events} events, {simulated_ms / 3_600_000:.1f} h simulated: {failed} failed"
+        )
     sys.exit(1 if failed else 0)
 
 

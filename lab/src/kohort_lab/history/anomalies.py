@@ -51,7 +51,7 @@ class Anomalies:
 
     def __init__(self, most: int = 10) -> None:
         self._most = most
-        self._seen: set[tuple[str, tuple[int, ...]]] = set()
+        self._reported: set[tuple[str, tuple[int, ...]]] = set()
         self.counts: dict[str, int] = {}
         self.kept: list[Anomaly] = []
 
@@ -61,8 +61,8 @@ class Anomalies:
         evidence = tuple(dict.fromkeys(line for line in lines if line))
         count = self.counts.get(check, 0)
         if count < self._most:
-            if (check, evidence) in self._seen:
+            if (check, evidence) in self._reported:
                 return
-            self._seen.add((check, evidence))
+            self._reported.add((check, evidence))
             self.kept.append(Anomaly(check, sentence, evidence))
         self.counts[check] = count + 1

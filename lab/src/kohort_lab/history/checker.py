@@ -13,7 +13,7 @@ from kohort_lab.history.checks.cycles import check_cycles
 from kohort_lab.history.checks.effects import check_effects
 from kohort_lab.history.checks.logs import check_logs
 from kohort_lab.history.checks.owners import check_owners
-from kohort_lab.history.checks.visibility import check_visibility, note_seen
+from kohort_lab.history.checks.visibility import check_visibility, note_committed_reads
 from kohort_lab.history.intake import gather
 from kohort_lab.history.lines import HistoryLines
 
@@ -57,7 +57,7 @@ def check_history(paths: Sequence[Path], most: int = MOST) -> CheckedHistory:
     lines = HistoryLines(paths)
     found = Anomalies(most)
     facts = gather(lines, found, lines.unreadable)
-    note_seen(facts)
+    note_committed_reads(facts)
     check_logs(facts)
     check_visibility(facts)
     check_commits(facts)

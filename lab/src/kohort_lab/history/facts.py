@@ -22,13 +22,13 @@ class ReadingSession:
     """Reader's state in one partition.
 
     ``exact``: the history states positions, not only records. ``begins``: (time, line, group) of an assignment without
-    a record yet. ``left``: highest position before a seek. ``left_start``: line of a seek before the first record, and
-    the group whose committed offset was the position. A commit may be in flight during a seek.
+    a record yet. ``highest_read``: highest position before a seek. ``seek_start``: line of a seek before the first
+    record, and the group whose committed offset was the position. A commit may be in flight during a seek.
     """
 
     position: int | None = None
-    left: int = -1
-    left_start: tuple[int, str] | None = None
+    highest_read: int = -1
+    seek_start: tuple[int, str] | None = None
     exact: bool = False
     leader_epoch: int = -1
     begins: tuple[int, int, str] | None = None
@@ -56,7 +56,7 @@ class HistoryClient:
     contacts: array[int] = field(default_factory=lambda: array("q"))
     """Send times of acknowledged commits to a classic group, in order; each renews the session."""
 
-    def heard_at(self, at: int) -> None:
+    def note_contact(self, at: int) -> None:
         if at > self.last_at:
             if self.last_at >= 0 and at - self.last_at > SILENT_US:
                 self.silences.append((self.last_at, at))
@@ -74,26 +74,26 @@ class TransactionFacts:
     name: str
     client: int
     line: int
-    asked_at: int = NEVER
+    requested_at: int = NEVER
     """Time of the first commit request."""
-    asked: bool = False
+    is_requested: bool = False
     committed: bool = False
     committed_done: int = NEVER
     refused: bool = False
     """True if the client knows that the commit failed."""
     end_line: int = 0
-    seen_line: int = 0
+    read_line: int = 0
     """Line of a read_committed read of its records."""
 
     @property
     def cannot_be_committed(self) -> bool:
         """True if read_committed readers must not see its records."""
-        return not self.committed and (self.refused or not self.asked)
+        return not self.committed and (self.refused or not self.is_requested)
 
     @property
     def took_effect(self) -> bool:
         """True if a response or a reader proves that the transaction was committed."""
-        return self.committed or (self.seen_line > 0 and not self.cannot_be_committed)
+        return self.committed or (self.read_line > 0 and not self.cannot_be_committed)
 
 
 class CommitEntry(NamedTuple):
@@ -202,7 +202,7 @@ class Doubt(NamedTuple):
     exact: bool
     """True if the history states the position; no record in between is needed then."""
     client: int
-    left_start: tuple[int, str] | None
+    seek_start: tuple[int, str] | None
     """See ReadingSession: another member's commit of the same offset before this line explains this commit."""
 
 
@@ -228,10 +228,10 @@ class HistoryFacts:
         """Return True if the times of two clients are comparable."""
         return self.clients[one].clock == self.clients[other].clock
 
-    def is_gone(self, log: int, offset: int) -> bool:
+    def may_be_removed(self, log: int, offset: int) -> bool:
         """Return True if retention, deletion or compaction may have removed the record."""
-        seen = self.logs.all[log]
-        return offset < seen.begins or seen.topic in self.logs.compacted
+        stored_log = self.logs.all[log]
+        return offset < stored_log.begins or stored_log.topic in self.logs.compacted
 
     def transaction_of(self, value: int) -> TransactionFacts | None:
         number = self.values.transaction[value]

@@ -25,8 +25,8 @@ class Reads:
         to = operation.get("offset")
         before = client.sessions.get(log.number, ReadingSession())
         session = ReadingSession(None if to is None else offset(to), line=line)
-        session.left = max(before.left, -1 if before.position is None else before.position)
-        session.left_start = (line, before.begins[2]) if before.begins is not None else before.left_start
+        session.highest_read = max(before.highest_read, -1 if before.position is None else before.position)
+        session.seek_start = (line, before.begins[2]) if before.begins is not None else before.seek_start
         client.sessions[log.number] = session
         for key in [key for key in client.commits if key[1] == log.number]:
             del client.commits[key]
@@ -61,9 +61,9 @@ class Reads:
             if type(at) is not int or not 0 <= at < OFFSETS_END:
                 raise ValueError(at)
             page, within = log.page(at), at & WITHIN
-            if (known := page.value[within]) < 0:
+            if (stored := page.value[within]) < 0:
                 page.value[within] = value
-            elif known != value:
+            elif stored != value:
                 self._differs(line, log, at, value)
             if not page.line[within]:
                 page.line[within] = line
@@ -93,9 +93,9 @@ class Reads:
 
     def _differs(self, line: int, log: SeenLog, at: int, value: int) -> None:
         page, values = log.page(at), self._facts.values
-        known = page.value[at & WITHIN]
-        one, other = values.spelled(known), values.spelled(value)
-        first = page.line[at & WITHIN] or values.line[known]
+        stored = page.value[at & WITHIN]
+        one, other = values.spelled(stored), values.spelled(value)
+        first = page.line[at & WITHIN] or values.line[stored]
         why = f"offset {at} of {log} is {one!r} to one client and {other!r} to another"
         self._facts.anomalies.add("two-values-at-one-offset", why, first, line)
 
@@ -156,7 +156,7 @@ class Intake:
             "lost": members.revoked,
             "commit": members.commit,
             "committed": members.committed,
-            "gone": members.gone,
+            "gone": members.client_ended,
         }
 
     def take(self, line: int, operation: dict[str, Any]) -> None:
@@ -171,7 +171,7 @@ class Intake:
             client = self._new_client(text(operation, "client"))
         take(line, operation, client)
         if (at := operation.get("done", operation.get("at"))) is not None:
-            client.heard_at(whole(at, "done"))
+            client.note_contact(whole(at, "done"))
 
     def _new_client(self, name: str) -> HistoryClient:
         made = self._clients[name] = HistoryClient(name, len(self.facts.clients))

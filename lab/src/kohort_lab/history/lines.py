@@ -69,10 +69,10 @@ class HistoryLines:
         """Format a line number as ``FILE:LINE``."""
         return f"{self._paths[line >> LINE_BITS]}:{line & ((1 << LINE_BITS) - 1)}"
 
-    def texts(self, wanted: Iterable[int]) -> dict[int, str]:
+    def texts(self, numbers: Iterable[int]) -> dict[int, str]:
         """Return the truncated texts of some lines; reads the files again."""
         of_file: dict[int, set[int]] = {}
-        for line in wanted:
+        for line in numbers:
             of_file.setdefault(line >> LINE_BITS, set()).add(line)
         found: dict[int, str] = {}
         for number, lines in of_file.items():

@@ -14,7 +14,7 @@ OFFSETS_END: Final = 1 << OFFSET_BITS
 PAGE_BITS: Final = 8
 PAGE: Final = 1 << PAGE_BITS
 WITHIN: Final = PAGE - 1
-NOBODY: Final = array("i", [-1]) * PAGE
+UNKNOWN_VALUES: Final = array("i", [-1]) * PAGE
 NOTHING: Final = array("q", [0]) * PAGE
 
 
@@ -24,7 +24,7 @@ class LogPage:
     __slots__ = ("committed_done", "committed_line", "line", "value")
 
     def __init__(self) -> None:
-        self.value = array("i", NOBODY)
+        self.value = array("i", UNKNOWN_VALUES)
         self.line = array("q", NOTHING)
         self.committed_line = array("q", NOTHING)
         self.committed_done = array("q", NOTHING)
@@ -57,7 +57,7 @@ class SeenLog:
         """Pack partition and offset into one integer."""
         return self.number << OFFSET_BITS | offset
 
-    def known(self, start: int, end: int) -> Iterator[tuple[int, int, LogPage]]:
+    def known_values(self, start: int, end: int) -> Iterator[tuple[int, int, LogPage]]:
         """Yield offset, value and page of each known value in ``[start, end)``."""
         first, last = start >> PAGE_BITS, (end - 1) >> PAGE_BITS
         numbers = range(first, last + 1) if last - first < len(self.pages) else sorted(self.pages)

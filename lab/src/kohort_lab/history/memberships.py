@@ -26,7 +26,7 @@ LEAST_GENERATION: Final = -(1 << 31)
 
 
 class Memberships:
-    """Handler of ``assigned``, ``revoked``, ``lost``, ``gone``, ``commit`` and ``committed``."""
+    """Handler of ``assigned``, ``revoked``, ``lost``, ``client_ended``, ``commit`` and ``committed``."""
 
     def __init__(self, facts: HistoryFacts) -> None:
         self._facts = facts
@@ -57,9 +57,9 @@ class Memberships:
             log = self._log(entry[0], entry[1])
             position = offset(entry[2], "position") if len(entry) == 3 and entry[2] is not None else None
             holdings = group.holdings.setdefault(log.number, [])
-            held = [h for h in holdings if h.client == client.number and h.until == NEVER]
-            if held:
-                held[-1].generation = generation
+            own_holdings = [h for h in holdings if h.client == client.number and h.until == NEVER]
+            if own_holdings:
+                own_holdings[-1].generation = generation
             else:
                 holdings.append(Holding(client.number, generation, at, line))
             begins = (at, line, group.name) if position is None else None
@@ -73,16 +73,16 @@ class Memberships:
         """Record revoked partitions: on request (``revoked``), or after removal from the group (``lost``)."""
         group, at = self._group(operation), when(operation)
         done = ended(operation, at, at)
-        asked = operation["op"] == "revoked" and not operation.get("closing")
+        is_requested = operation["op"] == "revoked" and not operation.get("closing")
         for topic, partition in listed(operation, "partitions", (2,)):
             log = self._log(topic, partition)
             client.sessions.pop(log.number, None)
             for holding in group.holdings.get(log.number, ()):
                 if holding.client == client.number and holding.until == NEVER:
-                    holding.until, holding.end_line = done if asked else at, line
-                    holding.revoked = at if asked else -1
+                    holding.until, holding.end_line = done if is_requested else at, line
+                    holding.revoked = at if is_requested else -1
 
-    def gone(self, line: int, operation: dict[str, Any], client: HistoryClient) -> None:
+    def client_ended(self, line: int, operation: dict[str, Any], client: HistoryClient) -> None:
         """Record the end of a client, closed or killed."""
         at = when(operation)
         client.sessions.clear()
@@ -96,8 +96,8 @@ class Memberships:
         """Record a commit, with or without transaction, and its result."""
         result, at = choice(operation, "result", RESULTS), when(operation)
         done = ended(operation, at, NEVER)
-        known = operation.get("id")
-        key = (client.number, whole(known, "id")) if known is not None else None
+        commit_id = operation.get("id")
+        key = (client.number, whole(commit_id, "id")) if commit_id is not None else None
         if key is not None and (entries := self._waiting.pop(key, None)) is not None:
             self._unread.pop(key, None)
             self._answer(line, entries, result, done)
@@ -170,14 +170,14 @@ class Memberships:
             why = f"{client.name} commits {entry.offset} of {log} after {before[1]}, both in generation {before[0]}"
             self._facts.anomalies.add("commit-went-back", why, before[3], entry.line)
         session = client.sessions.get(log.number)
-        if session is not None and (entry.offset <= session.left or (doubt is not None and session.left_start)):
+        if session is not None and (entry.offset <= session.highest_read or (doubt is not None and session.seek_start)):
             return  # the commit may have been in flight during the seek
         client.commits[group.name, log.number] = (entry.generation, entry.offset, entry.done, entry.line)
 
     def _past_what_was_read(self, log: SeenLog, client: HistoryClient, entry: CommitEntry) -> Doubt | None:
         """Return a doubt if the commit is beyond the reader's position."""
         session = client.sessions.get(log.number)
-        if session is None or session.position is None or entry.offset <= max(session.position, session.left):
+        if session is None or session.position is None or entry.offset <= max(session.position, session.highest_read):
             return None
         return Doubt(
             log.number,
@@ -188,11 +188,11 @@ class Memberships:
             client.committed_only,
             session.exact,
             client.number,
-            session.left_start,
+            session.seek_start,
         )
 
     def _note(self, doubt: Doubt) -> None:
-        if doubt.exact and doubt.left_start is None:
+        if doubt.exact and doubt.seek_start is None:
             why = f"{doubt.offset} of {self._facts.logs.all[doubt.log]} is committed by a member whose position is "
             self._facts.anomalies.add("commit-beyond-read", f"{why}{doubt.position}", doubt.read_line, doubt.line)
         else:

@@ -46,12 +46,12 @@ class Sends:
         values, log = self._facts.values, self._facts.logs.all[log_number]
         place = values.acknowledged[index] = log.place(at)
         page = log.page(at)
-        known = page.value[at & WITHIN]
-        if known < 0:
+        stored = page.value[at & WITHIN]
+        if stored < 0:
             page.value[at & WITHIN] = index
-        elif known != index:
-            first = page.line[at & WITHIN] or values.line[known]
-            one, other = values.spelled(known), values.spelled(index)
+        elif stored != index:
+            first = page.line[at & WITHIN] or values.line[stored]
+            one, other = values.spelled(stored), values.spelled(index)
             why = f"offset {at} of {log} is {one!r} to one client and {other!r} to another"
             self._facts.anomalies.add("two-values-at-one-offset", why, first, line)
         if values.place[index] < 0:
@@ -91,8 +91,8 @@ class Sends:
         done = ended(operation, at, NEVER)
         found.end_line = line
         if outcome == "commit":
-            found.asked = True
-            found.asked_at = min(found.asked_at, at)
+            found.is_requested = True
+            found.requested_at = min(found.requested_at, at)
             if result == "ok":
                 found.committed, found.committed_done = True, done
             found.refused = result == "fail"

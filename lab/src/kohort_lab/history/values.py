@@ -79,11 +79,11 @@ class SentValues:
             self._grow()
         index = self.count
         self.count += 1
-        known = self._number_of_name.get(name)
-        if known is None:
-            known = self._number_of_name[name] = len(self._names)
+        name_number = self._number_of_name.get(name)
+        if name_number is None:
+            name_number = self._number_of_name[name] = len(self._names)
             self._names.append(name)
-        self._name[index] = known
+        self._name[index] = name_number
         self._number[index] = number
         return index
 

@@ -39,8 +39,8 @@ class ClientHistory:
 
     def write(self, op: str, **fields: Any) -> None:
         """Write one operation without its None fields."""
-        said = {name: value for name, value in fields.items() if value is not None}
-        line = json.dumps({"op": op, "client": self._name, **said}, separators=_SEPARATORS)
+        present = {name: value for name, value in fields.items() if value is not None}
+        line = json.dumps({"op": op, "client": self._name, **present}, separators=_SEPARATORS)
         with self._lock:
             self._file.write(line + "\n")
 
@@ -58,7 +58,7 @@ class ClientHistory:
             "read", topic=topic, partition=partition, records=listed, position=position, at=at, done=self.now_us()
         )
 
-    def held(self, kind: str, at: int, group: str, partitions: Iterable[Where], **more: Any) -> None:
+    def ownership(self, kind: str, at: int, group: str, partitions: Iterable[Where], **more: Any) -> None:
         """Write that partitions were ``assigned`` (with ``generation``), ``revoked`` or ``lost``."""
         listed = [list(partition) for partition in partitions]
         self.write(kind, group=group, partitions=listed, at=at, done=self.now_us(), **more)

@@ -31,7 +31,7 @@ class BrokerMachine(Protocol):
     @property
     def wake_at_ms(self) -> int | None: ...
 
-    def handle(self, given: broker_io.Input, now_ms: int) -> Sequence[broker_io.Output]: ...
+    def handle(self, event: broker_io.Input, now_ms: int) -> Sequence[broker_io.Output]: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -59,7 +59,7 @@ class Loop:
         self._engines: list[Engine] = []
         self._deaf: set[Address] = set()
         self._events: deque[Callable[[], None]] = deque()
-        self._held: list[tuple[LoopLink, bytes]] = []
+        self._pending: list[tuple[LoopLink, bytes]] = []
         self._next_id = 1
         self._rng = random.Random(0)
         self.logins: dict[tuple[int, int], ClientExchange] = {}
@@ -76,7 +76,7 @@ class Loop:
         """Break every connection (to ``address``) on both sides."""
         for link in [link for link in self.links if address in (None, link.address)]:
             self._end(link)
-            self._tell(link.engine, client_io.Closed(link.client_id, "the connection was cut"))
+            self._pass_event(link.engine, client_io.Closed(link.client_id, "the connection was cut"))
             self._ask(link.broker, broker_io.Disconnected(link.broker_id))
 
     def stop(self, address: Address) -> None:
@@ -90,8 +90,8 @@ class Loop:
 
     def release_answers(self) -> None:
         self.holding_answers = False
-        held, self._held = self._held, []
-        for link, data in held:
+        pending, self._pending = self._pending, []
+        for link, data in pending:
             self._deliver(link, data)
 
     def settle(self) -> None:
@@ -100,7 +100,7 @@ class Loop:
     def _settle(self, engines: Iterable[Engine]) -> None:
         now_ms = self.clock.now_ms()
         for engine in engines:
-            self._tell(engine, client_io.Tick())
+            self._pass_event(engine, client_io.Tick())
         for _ in range(TICKS_MOST):
             due = [b for b in set(self._brokers.values()) if b.wake_at_ms is not None and b.wake_at_ms <= now_ms]
             for broker in due:
@@ -141,8 +141,8 @@ class Loop:
             steps += 1
             assert steps < STEPS_MOST, "the machines never come to rest"
 
-    def _tell(self, engine: Engine, given: client_io.Input) -> None:
-        for output in engine.handle(given, self.clock.now_ms()):
+    def _pass_event(self, engine: Engine, event: client_io.Input) -> None:
+        for output in engine.handle(event, self.clock.now_ms()):
             self._carry_out(engine, output)
 
     def close(self, engine: Engine) -> None:
@@ -165,33 +165,33 @@ class Loop:
                 self.logins.pop((id(engine), number), None)
                 self._events.append(lambda: self._hang_up(engine, number))
 
-    def _log_in(self, engine: Engine, wanted: client_io.RequestToken) -> None:
+    def _log_in(self, engine: Engine, request: client_io.RequestToken) -> None:
         assert engine.credentials is not None, "only who has credentials logs in"
-        key = (id(engine), wanted.connection)
+        key = (id(engine), request.connection)
         token: bytes | KohortError | None
         try:
-            if wanted.challenge is None:
+            if request.challenge is None:
                 exchange = self.logins[key] = exchange_by_password(engine.credentials, self._rng)
                 token = exchange.first()
             else:
                 exchange = self.logins[key]
-                step = exchange.next(wanted.challenge)
+                step = exchange.next(request.challenge)
                 token = exchange.derived(step.derive()) if isinstance(step, Derivation) else step
         except KohortError as error:
             token = error
-        self._tell(engine, client_io.TokenReady(wanted.connection, token, engine.credentials.identity))
+        self._pass_event(engine, client_io.TokenReady(request.connection, token, engine.credentials.identity))
 
     def _connect(self, engine: Engine, number: int, address: Address) -> None:
         self.opened.append(address)
         broker = self._brokers.get(address)
         if broker is None or address in self._deaf:
-            self._tell(engine, client_io.Closed(number, "Connection refused"))
+            self._pass_event(engine, client_io.Closed(number, "Connection refused"))
             return
         link = LoopLink(engine, number, address, broker, self._next_id)
         self._next_id += 1
         self.links.append(link)
         self._ask(broker, broker_io.Connected(link.broker_id, "10.0.0.1"))
-        self._tell(engine, client_io.Opened(number))
+        self._pass_event(engine, client_io.Opened(number))
 
     def _to_broker(self, engine: Engine, number: int, data: bytes) -> None:
         link = next((x for x in self.links if x.engine is engine and x.client_id == number), None)
@@ -204,8 +204,8 @@ class Loop:
             self._end(link)
             self._ask(link.broker, broker_io.Disconnected(link.broker_id))
 
-    def _ask(self, broker: BrokerMachine, given: broker_io.Input) -> None:
-        for output in broker.handle(given, self.clock.now_ms()):
+    def _ask(self, broker: BrokerMachine, event: broker_io.Input) -> None:
+        for output in broker.handle(event, self.clock.now_ms()):
             if isinstance(output, broker_io.Send | broker_io.Close):
                 link = next((x for x in self.links if x.broker is broker and x.broker_id == output.connection), None)
                 if link is not None:
@@ -217,23 +217,23 @@ class Loop:
             return
         data = b"".join(bytes(buffer) for buffer in output.buffers)
         if self.holding_answers:
-            self._held.append((link, data))
+            self._pending.append((link, data))
         else:
             self._deliver(link, data)
 
     def _deliver(self, link: LoopLink, data: bytes) -> None:
         def arrive() -> None:
             if link.alive:
-                self._tell(link.engine, client_io.Received(link.client_id, data))
+                self._pass_event(link.engine, client_io.Received(link.client_id, data))
 
         self._events.append(arrive)
 
     def _closed_by_broker(self, link: LoopLink) -> None:
         if link.alive:
             self._end(link)
-            self._tell(link.engine, client_io.Closed(link.client_id, "the broker closed the connection"))
+            self._pass_event(link.engine, client_io.Closed(link.client_id, "the broker closed the connection"))
 
     def _end(self, link: LoopLink) -> None:
         link.alive = False
         self.links.remove(link)
-        self._held = [(held, data) for held, data in self._held if held is not link]
+        self._pending = [(other, data) for other, data in self._pending if other is not link]

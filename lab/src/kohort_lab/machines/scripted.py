@@ -43,7 +43,7 @@ class _Peer:
 
 class ScriptedBroker:
     def __init__(self) -> None:
-        self.seen: list[SeenRequest] = []
+        self.received: list[SeenRequest] = []
         self.wake_at_ms: int | None = None
         self.ranges: dict[int, tuple[int, int]] = {key: (api.low, api.high) for key, api in APIS.items()}
         """Supported version range by API key; other APIs are unknown to the broker."""
@@ -56,12 +56,12 @@ class ScriptedBroker:
         self._answers[request] = answer
 
     def requests(self, kind: type[Message]) -> list[Any]:
-        return [seen.request for seen in self.seen if isinstance(seen.request, kind)]
+        return [entry.request for entry in self.received if isinstance(entry.request, kind)]
 
-    def handle(self, given: Input, now_ms: int) -> Sequence[Output]:
+    def handle(self, event: Input, now_ms: int) -> Sequence[Output]:
         del now_ms
         out: list[Output] = []
-        match given:
+        match event:
             case Connected(number):
                 self._peers[number] = _Peer()
             case Disconnected(number):
@@ -76,11 +76,11 @@ class ScriptedBroker:
         header, at = parse_request_header(frame)
         low, high = self.ranges.get(header.api_key, (0, -1))
         if header.api_key == API_VERSIONS and not low <= header.api_version <= high:
-            self.seen.append(SeenRequest(header, ApiVersionsRequest(), number))
+            self.received.append(SeenRequest(header, ApiVersionsRequest(), number))
             return [Send(number, build_response(header.correlation_id, self._refusal(), 0))]
         api = APIS[header.api_key]
         request = decode(api.request, header.api_version, frame, at)[0]
-        self.seen.append(SeenRequest(header, request, number))
+        self.received.append(SeenRequest(header, request, number))
         answer = self._answer(request, header.api_version)
         if answer is SILENCE:
             return []

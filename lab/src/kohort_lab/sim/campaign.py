@@ -30,10 +30,10 @@ def verdicts(
 
 def judge_seed(seed: int, *, world: str = GROUP, encoded: bool = True, audit: bool = False) -> Verdict:
     """Run and judge one seed; arguments as for ``verdicts``."""
-    with nullcontext() if encoded else unencoded(), audited() if audit else nullcontext() as seen:
+    with nullcontext() if encoded else unencoded(), audited() if audit else nullcontext() as entropy_audit:
         verdict = WORLDS[world].run_seed(seed)
-    if seen is not None and seen.failure is not None and verdict.passed:
-        verdict = replace(verdict, failure=seen.failure, caught_by="entropy")
+    if entropy_audit is not None and entropy_audit.failure is not None and verdict.passed:
+        verdict = replace(verdict, failure=entropy_audit.failure, caught_by="entropy")
     return replace(verdict, story="", happenings=()) if verdict.passed else verdict
 
 

@@ -60,7 +60,7 @@ class MembersSeen(Watcher):
         self._clients: dict[str, ClientHistory] = {}
         self._lives: dict[str, int] = {}
         self._holds: dict[str, frozenset[TopicPartition]] = {}
-        self._told_us: dict[str, int] = {}
+        self._callback_us: dict[str, int] = {}
         """Start time of each member's revocation callback, in µs."""
         self._committed_only: set[str] = set()
         self.instances: dict[str, str] = {}
@@ -97,15 +97,17 @@ class MembersSeen(Watcher):
         new = sorted(owned - self._holds.get(consumer.name, frozenset()))
         self._holds[consumer.name] = owned
         client = self.client(consumer.name)
-        client.held("assigned", self.now_us(), "g", [(p.topic, p.partition) for p in new], generation=generation_id)
+        client.ownership(
+            "assigned", self.now_us(), "g", [(p.topic, p.partition) for p in new], generation=generation_id
+        )
 
     def revoking(self, consumer: WatchedConsumer, partitions: frozenset[TopicPartition]) -> None:
         del partitions
-        self._told_us[consumer.name] = self.now_us()
+        self._callback_us[consumer.name] = self.now_us()
 
     def revoked(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
         client = self.client(consumer.name)
-        told_us = self._told_us.pop(consumer.name, self.now_us())
+        callback_us = self._callback_us.pop(consumer.name, self.now_us())
         if kind == "killed":
             client.write("gone", at=self.now_us())
             del self._clients[consumer.name]
@@ -114,7 +116,7 @@ class MembersSeen(Watcher):
         self._holds[consumer.name] = self._holds.get(consumer.name, frozenset()) - partitions
         leaves = self._story.lines[-1].what == "leaves" or None
         listed = [(p.topic, p.partition) for p in sorted(partitions)]
-        client.held(kind, told_us if kind == "revoked" else self.now_us(), "g", listed, closing=leaves)
+        client.ownership(kind, callback_us if kind == "revoked" else self.now_us(), "g", listed, closing=leaves)
 
     def sought(self, consumer: WatchedConsumer, partition: TopicPartition, offset: int) -> None:
         self.client(consumer.name).write("seek", topic=partition.topic, partition=partition.partition, offset=offset)
@@ -143,27 +145,27 @@ class ClientsSeen(MembersSeen):
         self._transactions: dict[tuple[int, int], int] = {}
         self._ended: set[tuple[int, int]] = set()
 
-    def asked(self, exchange: Exchange) -> None:
-        asked = exchange.asked
-        if isinstance(asked, ProduceRequest):
-            self._note_sends(exchange, asked)
-        elif isinstance(asked, EndTxnRequest):
-            self._ended.add((asked.producer_id, asked.producer_epoch))
-            name = self._transaction(asked.producer_id, asked.producer_epoch)
-            self._end(exchange, asked, name, "begun")
-        elif isinstance(asked, OffsetCommitRequest | TxnOffsetCommitRequest):
+    def requested(self, exchange: Exchange) -> None:
+        request = exchange.request
+        if isinstance(request, ProduceRequest):
+            self._note_sends(exchange, request)
+        elif isinstance(request, EndTxnRequest):
+            self._ended.add((request.producer_id, request.producer_epoch))
+            name = self._transaction(request.producer_id, request.producer_epoch)
+            self._end(exchange, request, name, "begun")
+        elif isinstance(request, OffsetCommitRequest | TxnOffsetCommitRequest):
             transaction = None
-            if isinstance(asked, TxnOffsetCommitRequest):
-                transaction = self._begin(exchange, asked.producer_id, asked.producer_epoch)
+            if isinstance(request, TxnOffsetCommitRequest):
+                transaction = self._begin(exchange, request.producer_id, request.producer_epoch)
             self._waiting[exchange] = transaction
 
     def answered(self, exchange: Exchange) -> None:
-        asked, answer = exchange.asked, exchange.answer
-        if isinstance(asked, ProduceRequest) and isinstance(answer, ProduceResponse):
-            self._note_acknowledgements(exchange, asked, answer)
-        elif isinstance(asked, EndTxnRequest) and isinstance(answer, EndTxnResponse):
-            name = self._transaction(asked.producer_id, asked.producer_epoch)
-            self._end(exchange, asked, name, "unknown" if answer.error_code else "ok")
+        request, answer = exchange.request, exchange.answer
+        if isinstance(request, ProduceRequest) and isinstance(answer, ProduceResponse):
+            self._note_acknowledgements(exchange, request, answer)
+        elif isinstance(request, EndTxnRequest) and isinstance(answer, EndTxnResponse):
+            name = self._transaction(request.producer_id, request.producer_epoch)
+            self._end(exchange, request, name, "unknown" if answer.error_code else "ok")
         elif isinstance(answer, OffsetCommitResponse | TxnOffsetCommitResponse):
             self._note_commit(exchange, answer)
 
@@ -175,17 +177,17 @@ class ClientsSeen(MembersSeen):
     def _topic(self, name: str, topic_id: bytes) -> str | None:
         return name or self.topic_name(topic_id)
 
-    def _batches(self, asked: ProduceRequest) -> Iterator[tuple[str, int, bytes, BatchHeader]]:
-        for topic in asked.topic_data:
+    def _batches(self, request: ProduceRequest) -> Iterator[tuple[str, int, bytes, BatchHeader]]:
+        for topic in request.topic_data:
             name = self._topic(topic.name, topic.topic_id)
             for partition in topic.partition_data:
                 data = b"".join(pieces_of(partition.records))
                 for start, header in split_batches(data) if name else ():
                     yield name or "", partition.index, data[start : start + header.size], header
 
-    def _note_sends(self, exchange: Exchange, asked: ProduceRequest) -> None:
+    def _note_sends(self, exchange: Exchange, request: ProduceRequest) -> None:
         client, at = self.client(exchange.client), self._at(exchange)
-        for topic, partition, batch, header in self._batches(asked):
+        for topic, partition, batch, header in self._batches(request):
             transaction = None
             if header.is_transactional:
                 transaction = self._begin(exchange, header.producer_id, header.producer_epoch)
@@ -196,16 +198,16 @@ class ClientsSeen(MembersSeen):
                     of = None if place is None else [list(place)]
                     client.sent(at, (topic, partition), name, "begun", txn=transaction, of=of)
 
-    def _note_acknowledgements(self, exchange: Exchange, asked: ProduceRequest, answer: ProduceResponse) -> None:
-        told = {
+    def _note_acknowledgements(self, exchange: Exchange, request: ProduceRequest, answer: ProduceResponse) -> None:
+        base_offsets = {
             (self._topic(topic.name, topic.topic_id), p.index): p.base_offset
             for topic in answer.responses
             for p in topic.partition_responses
             if not p.error_code
         }
         client, at = self.client(exchange.client), self._at(exchange)
-        for topic, partition, batch, header in self._batches(asked):
-            base = told.get((topic, partition))
+        for topic, partition, batch, header in self._batches(request):
+            base = base_offsets.get((topic, partition))
             if base is None or exchange.client == "producer":
                 continue  # the producer's own result is written at the end
             for number, (name, _) in enumerate(named(batch, header, partition)):
@@ -213,9 +215,9 @@ class ClientsSeen(MembersSeen):
                     self._acknowledged.add(name)
                     client.sent(at, (topic, partition), name, "ok", offset=base + number if base >= 0 else None)
 
-    def acknowledged(self, actor: str, told: Mapping[bytes, tuple[TopicPartition, int]]) -> None:
+    def acknowledged(self, actor: str, offsets: Mapping[bytes, tuple[TopicPartition, int]]) -> None:
         """Write a producer's acknowledged records."""
-        for value, (where, offset) in told.items():
+        for value, (where, offset) in offsets.items():
             name = spelled(value)
             at = offset if offset >= 0 else None
             self.client(actor).sent(self.now_us(), (where.topic, where.partition), name, "ok", offset=at)
@@ -236,8 +238,8 @@ class ClientsSeen(MembersSeen):
         self.client(exchange.client).write("begin", txn=name, at=self.now_us())
         return name
 
-    def _end(self, exchange: Exchange, asked: EndTxnRequest, name: str, result: str) -> None:
-        outcome = "commit" if asked.committed else "abort"
+    def _end(self, exchange: Exchange, request: EndTxnRequest, name: str, result: str) -> None:
+        outcome = "commit" if request.committed else "abort"
         self.client(exchange.client).ended(self._at(exchange), name, outcome, result)
 
     def _note_commit(self, exchange: Exchange, answer: OffsetCommitResponse | TxnOffsetCommitResponse) -> None:
@@ -258,26 +260,26 @@ class ClientsSeen(MembersSeen):
             self._write_commit(exchange, offsets, result, transaction)
 
     def _offsets(self, exchange: Exchange) -> Committed:
-        asked = exchange.asked
-        assert isinstance(asked, OffsetCommitRequest | TxnOffsetCommitRequest)
+        request = exchange.request
+        assert isinstance(request, OffsetCommitRequest | TxnOffsetCommitRequest)
         return [
             (name, p.partition_index, p.committed_offset)
-            for topic in asked.topics
+            for topic in request.topics
             if (name := self._topic(topic.name, topic.topic_id)) is not None
             for p in topic.partitions
         ]
 
     def _write_commit(self, exchange: Exchange, offsets: Committed, result: str, transaction: str | None) -> None:
-        asked = exchange.asked
+        request = exchange.request
         if not offsets:
             return
         in_group = {(topic, partition): offset for topic, partition, offset in offsets}
-        if isinstance(asked, TxnOffsetCommitRequest):
+        if isinstance(request, TxnOffsetCommitRequest):
             client = self.client(exchange.client.removesuffix(OF_PRODUCER))
-            epoch = asked.generation_id
+            epoch = request.generation_id
             client.committed(self._at(exchange), "g", in_group, result, generation=epoch, txn=transaction)
-        elif isinstance(asked, OffsetCommitRequest):
-            client, epoch = self.client(exchange.client), asked.generation_id_or_member_epoch
+        elif isinstance(request, OffsetCommitRequest):
+            client, epoch = self.client(exchange.client), request.generation_id_or_member_epoch
             client.committed(self._at(exchange), "g", in_group, result, generation=epoch)
 
     def finish(self, logs: Mapping[tuple[str, int], PartitionLog]) -> None:

@@ -43,10 +43,10 @@ def run_control(name: str, first: int = 0, seeds: int = SEEDS) -> Control:
 
 def run_controls(names: Iterable[str], *, jobs: int = 1, seeds: int = SEEDS) -> Iterator[Control]:
     """Yield the result of each bug, in the order of ``names``."""
-    wanted = list(names)
+    bugs = list(names)
     if jobs == 1:
-        for name in wanted:
+        for name in bugs:
             yield run_control(name, 0, seeds)
         return
     with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(run_control, wanted, [0] * len(wanted), [seeds] * len(wanted))
+        yield from pool.map(run_control, bugs, [0] * len(bugs), [seeds] * len(bugs))

@@ -47,7 +47,7 @@ def _named(module: Any, names: tuple[str, ...]) -> dict[Any, str]:
     return {getattr(module, name): f"{module.__name__}.{name}" for name in names if hasattr(module, name)}
 
 
-_NOT_GIVEN: Final[dict[Any, str]] = {
+_OUTSIDE_SOURCES: Final[dict[Any, str]] = {
     **_named(time, _CLOCKS),
     **_named(os, _OF_THE_SYSTEM),
     **_named(_thread, ("start_new_thread", "get_ident", "get_native_id")),
@@ -100,15 +100,15 @@ def audited() -> Iterator[EntropyWatch]:
 def _used(frame: FrameType, event: str, called: Any) -> str | None:
     used = None
     if event == "c_call":
-        used = _not_given(called)
+        used = _outside_source(called)
     elif event == "call" and frame.f_code is _SEEDING and frame.f_locals.get("a") is None:
         used = "random.Random() without a seed"
     return None if frame.f_code.co_filename in _REPRS or (used and _is_import(frame)) else used
 
 
-def _not_given(called: Callable[..., Any]) -> str | None:
+def _outside_source(called: Callable[..., Any]) -> str | None:
     try:
-        used = _NOT_GIVEN.get(called)
+        used = _OUTSIDE_SOURCES.get(called)
     except TypeError:  # a method of an unhashable object
         return None
     if used is not None:

@@ -36,7 +36,7 @@ class Wiretap(Protocol):
 
     def client_sent(self, link_id: int, client: str, data: bytes) -> None: ...
     def server_sent(self, link_id: int, data: bytes) -> None: ...
-    def link_gone(self, link_id: int) -> None: ...
+    def link_closed(self, link_id: int) -> None: ...
 
 
 class ServerSide(Protocol):
@@ -44,7 +44,7 @@ class ServerSide(Protocol):
 
     def peer_connected(self, link: int, host: str) -> None: ...
     def peer_received(self, link: int, data: bytes) -> None: ...
-    def peer_gone(self, link: int) -> None: ...
+    def peer_disconnected(self, link: int) -> None: ...
 
 
 @dataclass(slots=True)
@@ -131,9 +131,9 @@ class Network:
             return
         link.opened = True
         link.server.peer_connected(link.link_id, link.client.host)
-        self._world.after(self._delay(), lambda: self._tell_opened(link))
+        self._world.after(self._delay(), lambda: self._notify_opened(link))
 
-    def _tell_opened(self, link: Link) -> None:
+    def _notify_opened(self, link: Link) -> None:
         if link.client_up:
             link.client.link_opened(link.connection)
 
@@ -159,7 +159,7 @@ class Network:
     def server_sends(self, link_id: int, data: bytes) -> None:
         link = self._links.get(link_id)
         if link is None or not link.server_up:  # a frozen server does not know of the cut
-            self._tap.link_gone(link_id)
+            self._tap.link_closed(link_id)
             self._tap.server_sent(link_id, data)
             return
         self._tap.server_sent(link_id, data)
@@ -261,7 +261,7 @@ class Network:
             if link.server_up:
                 link.server_up = False
                 if link.opened:
-                    link.server.peer_gone(link.link_id)
+                    link.server.peer_disconnected(link.link_id)
             self._forget(link)
 
         self._world.after(delay_ms, close)
@@ -269,7 +269,7 @@ class Network:
     def _forget(self, link: Link) -> None:
         if not link.client_up:
             self._by_client.pop((link.client, link.connection), None)
-            self._tap.link_gone(link.link_id)
+            self._tap.link_closed(link.link_id)
         if not link.client_up and not link.server_up:
             self._links.pop(link.link_id, None)
 

@@ -113,7 +113,7 @@ def _state_after(entry: dict[str, Any], before: GroupState | None) -> GroupState
             return before
 
 
-def told_by(entries: list[dict[str, Any]]) -> Iterator[str]:
+def entry_kinds(entries: list[dict[str, Any]]) -> Iterator[str]:
     """Yield the kinds and causes of journal entries."""
     for entry in entries:
         yield "journal " + "".join(word.capitalize() for word in entry["kind"].split("_"))
@@ -142,5 +142,5 @@ def reached_by(seed: int) -> set[str]:
     assert run.broker.broker is not None, "a run ends with its broker up"
     for entries in journal_of(run.broker.broker).values():
         reached.update(states_of(entries))
-        reached.update(told_by(entries))
+        reached.update(entry_kinds(entries))
     return reached & set(reachable())

@@ -89,7 +89,7 @@ def reachable_modern() -> list[str]:
         *(f"epoch raised: {event}" for event in typing.get_args(journal.EpochEvent) if event not in OBSERVED),
         *(f"timer {kind}" for kind in sorted(TIMERS_OF_CONSUMER_GROUPS)),
         *(f"journal {kind.__name__}" for kind in KINDS),
-        *(f"record {kind.__name__}{gone}" for kind in RECORDS for gone in ("", " without a value")),
+        *(f"record {kind.__name__}{suffix}" for kind in RECORDS for suffix in ("", " without a value")),
         *(f"answer {api} {code}" for api, codes in ANSWERS.items() for code in codes.split()),
     ]
 
@@ -139,7 +139,7 @@ class ModernReach(Watcher):
             self.reached.add(f"answer {exchange.api.name} {error_code(code).name}")
 
 
-def told_of_modern(entries: list[dict[str, Any]]) -> Iterator[str]:
+def modern_entry_kinds(entries: list[dict[str, Any]]) -> Iterator[str]:
     """Yield the kinds and causes of a group's journal entries as a consumer group."""
     is_modern = False
     for entry in entries:
@@ -160,9 +160,9 @@ def told_of_modern(entries: list[dict[str, Any]]) -> Iterator[str]:
 def recorded(log: PartitionLog, group_id: str) -> Iterator[str]:
     """Yield the kinds of a group's records in a ``__consumer_offsets`` log."""
     for record in records_on(log):
-        said = parse_record(record.key or b"", record.value)
-        if isinstance(said, RECORDS) and said.group_id == group_id:
-            yield f"record {type(said).__name__}{' without a value' if said.value is None else ''}"
+        parsed = parse_record(record.key or b"", record.value)
+        if isinstance(parsed, RECORDS) and parsed.group_id == group_id:
+            yield f"record {type(parsed).__name__}{' without a value' if parsed.value is None else ''}"
 
 
 class _Watched(ModernGroups):
@@ -170,8 +170,8 @@ class _Watched(ModernGroups):
 
     def __init__(self, seed: int) -> None:
         super().__init__(plan_of_modern(seed))
-        self.seen = ModernReach(self.modern_group, self._timers)
-        self.context.checks.add(self.seen)
+        self.reach = ModernReach(self.modern_group, self._timers)
+        self.context.checks.add(self.reach)
         self.tap.decode_also(*(api.key for api in APIS.values() if api.name in ANSWERS))
 
     def _timers(self) -> list[TimerKind]:
@@ -180,17 +180,17 @@ class _Watched(ModernGroups):
 
     def check(self) -> None:
         super().check()
-        self.seen.look()
+        self.reach.look()
 
 
 def reached_in_modern(seed: int) -> set[str]:
     """Run one seed and return what it reaches. Raises the run's error."""
     run = _Watched(seed)
     run.go()
-    reached = set(run.seen.reached)
+    reached = set(run.reach.reached)
     broker = run.coordinator()
     assert broker is not None, "a run ends with its group coordinated"
-    reached.update(told_of_modern(journal_of(broker).get(GROUP, [])))
+    reached.update(modern_entry_kinds(journal_of(broker).get(GROUP, [])))
     log = broker.state.topics.log(OFFSETS_TOPIC, partition_of(GROUP, run.plan.offsets_partitions))
     assert log is not None, "and its log is there"
     reached.update(recorded(log, GROUP))

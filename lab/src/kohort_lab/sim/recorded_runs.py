@@ -28,17 +28,17 @@ def write_run(world: str, seed: int, file: IO[str], *, alone: bool = False) -> V
     if alone:
         run.context.checks.leave()
         run.check = lambda: None  # type: ignore[method-assign]  # of this run only
-    seen = ClientsSeen(file, run.world, run.history, _session_us(plan))
-    seen.topic_name = run.topic_name
-    seen.instances = _instances(run)
+    recorder = ClientsSeen(file, run.world, run.history, _session_us(plan))
+    recorder.topic_name = run.topic_name
+    recorder.instances = _instances(run)
     if world == "transactions":
-        seen.read_committed_only([*(member.name for member in run.members), "double"])
-    run.context.checks.add(seen)
+        recorder.read_committed_only([*(member.name for member in run.members), "double"])
+    run.context.checks.add(recorder)
     run.tap.decode_also(*DECODED)
-    _introduce(seen, world, plan)
+    _introduce(recorder, world, plan)
     verdict = verdict_of(run)
-    seen.acknowledged("producer", run.producer.acknowledged)
-    seen.finish({(topic, n): log for topic, n, log in _logs(run)})
+    recorder.acknowledged("producer", run.producer.acknowledged)
+    recorder.finish({(topic, n): log for topic, n, log in _logs(run)})
     return verdict
 
 
@@ -59,11 +59,11 @@ def _session_us(plan: Plan) -> int | None:
     return min(plan.session_timeout_ms, plan.max_poll_interval_ms - joins_late_ms) * 1000
 
 
-def _introduce(seen: ClientsSeen, world: str, plan: Plan) -> None:
+def _introduce(recorder: ClientsSeen, world: str, plan: Plan) -> None:
     effects = TOPIC_OF_COPIES if world == "transactions" else None
     protocol = "consumer" if world == "modern" else "classic"
     keeps = None if not plan.forgets else True
-    seen.client("setup").write("group", group="g", protocol=protocol, effects=effects, forgets=keeps)
+    recorder.client("setup").write("group", group="g", protocol=protocol, effects=effects, forgets=keeps)
 
 
 def _logs(run: Simulation) -> Iterator[tuple[str, int, PartitionLog]]:

@@ -24,7 +24,7 @@ class AllChecks(Watcher):
 
     def add(self, watcher: Watcher) -> None:
         self._watchers.append(watcher)
-        if type(watcher).asked is not Watcher.asked:
+        if type(watcher).requested is not Watcher.requested:
             self._of_requests.append(watcher)
             self._of_any_request += [watcher] if watcher.hears_all else []
         if type(watcher).answered is not Watcher.answered:
@@ -34,8 +34,8 @@ class AllChecks(Watcher):
     def leave(self) -> None:
         """Remove all watchers, so that no check ends the run."""
         self._watchers.clear()
-        for told in (self._of_requests, self._of_answers, self._of_any_request, self._of_any_answer):
-            told.clear()
+        for watchers in (self._of_requests, self._of_answers, self._of_any_request, self._of_any_answer):
+            watchers.clear()
 
     def sends(self, who: str, partition: TopicPartition, value: bytes) -> None:
         for watcher in self._watchers:
@@ -65,12 +65,12 @@ class AllChecks(Watcher):
         for watcher in self._watchers:
             watcher.committed(consumer, offsets)
 
-    def asked(self, exchange: Exchange) -> None:
-        for watcher in self._of_any_request if exchange.asked is None else self._of_requests:
-            watcher.asked(exchange)
+    def requested(self, exchange: Exchange) -> None:
+        for watcher in self._of_any_request if exchange.request is None else self._of_requests:
+            watcher.requested(exchange)
 
     def answered(self, exchange: Exchange) -> None:
-        is_decoded = exchange.asked is not None or exchange.answer is not None
+        is_decoded = exchange.request is not None or exchange.answer is not None
         for watcher in self._of_answers if is_decoded else self._of_any_answer:
             watcher.answered(exchange)
 

@@ -38,7 +38,7 @@ class Tap:
         self._watched = frozenset(APIS) if everything else WATCHED
         self._digest = hashlib.sha256()
         self._open: dict[int, deque[Exchange]] = {}
-        self._gone: set[int] = set()
+        self._closed_links: set[int] = set()
         """Links of dead clients; their brokers may still answer."""
 
     def decode_also(self, *api_keys: int) -> None:
@@ -53,9 +53,9 @@ class Tap:
             api = APIS[header.api_key]
             exchange = Exchange(client, link_id, api, header.api_version, header.correlation_id, self._world.now_ms)
             if api.key in self._watched:
-                exchange.asked = decode(api.request, header.api_version, frame, at)[0]
+                exchange.request = decode(api.request, header.api_version, frame, at)[0]
             self._open.setdefault(link_id, deque()).append(exchange)
-            self._watcher.asked(exchange)
+            self._watcher.requested(exchange)
 
     def server_sent(self, link_id: int, data: bytes) -> None:
         """Handle whole responses of a broker."""
@@ -74,7 +74,7 @@ class Tap:
                 answer = parse_response(frame, exchange.api.response, exchange.version)[1]
                 exchange.answer = None if only_error and getattr(answer, "responses", None) else answer
             exchange.answered_ms = self._world.now_ms
-            if link_id in self._gone:
+            if link_id in self._closed_links:
                 self._watcher.answered_dead_client(exchange)
             else:
                 self._watcher.answered(exchange)
@@ -88,13 +88,13 @@ class Tap:
         """Checksum of all wire bytes with their times and links, in hexadecimal."""
         return self._digest.hexdigest()
 
-    def link_gone(self, link_id: int) -> None:
-        self._gone.add(link_id)
+    def link_closed(self, link_id: int) -> None:
+        self._closed_links.add(link_id)
 
     def unanswered(self) -> Iterator[Exchange]:
         """Return the requests in flight on open links."""
         for link_id, waiting in self._open.items():
-            if link_id not in self._gone:
+            if link_id not in self._closed_links:
                 yield from waiting
 
 

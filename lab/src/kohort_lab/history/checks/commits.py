@@ -34,8 +34,8 @@ def check_commits(facts: HistoryFacts) -> None:
 
 def _visible_between(facts: HistoryFacts, log: int, start: int, end: int, committed_only: bool) -> int:
     """Return a history line about a record in ``[start, end)`` that a reader must see; 0 if there is none."""
-    for offset, value, page in facts.logs.all[log].known(start, end):
-        if facts.is_gone(log, offset):
+    for offset, value, page in facts.logs.all[log].known_values(start, end):
+        if facts.may_be_removed(log, offset):
             continue
         transaction = facts.transaction_of(value)
         if transaction is None or not committed_only or transaction.took_effect:
@@ -56,9 +56,9 @@ def _check_doubts(facts: HistoryFacts) -> None:
 
 def _stood_at_a_commit(facts: HistoryFacts, doubt: Doubt) -> bool:
     """True if the member started at this offset before its seek."""
-    if doubt.left_start is None:
+    if doubt.seek_start is None:
         return False
-    sought, group = doubt.left_start
+    sought, group = doubt.seek_start
     return any(
         entry.offset == doubt.offset and (entry.client != doubt.client or entry.line < sought)
         for entry in facts.groups[group].entries(doubt.log)
@@ -73,7 +73,7 @@ def effective(facts: HistoryFacts, entry: CommitEntry) -> EffectiveCommit | None
     if transaction.cannot_be_committed:
         return None
     done = transaction.committed_done if transaction.committed else NEVER
-    return EffectiveCommit(transaction.asked_at, done, entry.offset, entry.line, transaction.committed)
+    return EffectiveCommit(transaction.requested_at, done, entry.offset, entry.line, transaction.committed)
 
 
 def _check_starts(facts: HistoryFacts, group: GroupFacts, log: int, starts: list[SessionStart]) -> None:
@@ -171,7 +171,7 @@ def _check_fenced(facts: HistoryFacts, group: GroupFacts) -> None:
     for end in ends:
         newest.append(end if not newest or end[1] > newest[-1][1] else newest[-1])
     for log, entries in group.commits.items():
-        given = sorted((h.since, h.generation, h.client, h.line) for h in group.holdings.get(log, ()))
+        holdings = sorted((h.since, h.generation, h.client, h.line) for h in group.holdings.get(log, ()))
         for entry in entries:
             if not entry.acknowledged or entry.generation < 0:
                 continue
@@ -179,8 +179,8 @@ def _check_fenced(facts: HistoryFacts, group: GroupFacts) -> None:
                 at = bisect_right(ends, (entry.at - 1, NEVER)) - 1
                 later = newest[at] if at >= 0 else None
             else:
-                at = bisect_right(given, (entry.at - 1, NEVER)) - 1
-                later = given[at] if at >= 0 else None
+                at = bisect_right(holdings, (entry.at - 1, NEVER)) - 1
+                later = holdings[at] if at >= 0 else None
             if later is not None and later[1] > entry.generation and later[2] != entry.client:
                 _judge_fenced(facts, group, log, entry, later)
 

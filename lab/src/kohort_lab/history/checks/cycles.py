@@ -166,18 +166,18 @@ def _path(
 ) -> list[Dependency] | None:
     """Return the shortest path between the two transactions of ``way``, or None."""
     start, goal = way
-    came: dict[int, Dependency] = {}
+    edge_to: dict[int, Dependency] = {}
     waiting = deque([start])
     while waiting:
         vertex = waiting.popleft()
         for edge in found.among(knot, kinds, vertex):
-            if edge.second in came:
+            if edge.second in edge_to:
                 continue
-            came[edge.second] = edge
+            edge_to[edge.second] = edge
             if edge.second == goal:
                 path = [edge]
                 while path[-1].first != start:
-                    path.append(came[path[-1].first])
+                    path.append(edge_to[path[-1].first])
                 return path[::-1]
             waiting.append(edge.second)
     return None

@@ -49,7 +49,7 @@ def _twice(facts: HistoryFacts, first: int, second: int, where: str) -> None:
     assert one is not None
     assert other is not None
     why = f"the input at {where} has its effect in transactions {one.name!r} and {other.name!r}"
-    lines = (values.line[first], one.end_line or one.seen_line, values.line[second], other.end_line or other.seen_line)
+    lines = (values.line[first], one.end_line or one.read_line, values.line[second], other.end_line or other.read_line)
     facts.anomalies.add("effect-twice", why, *lines)
 
 
@@ -58,11 +58,15 @@ def _check_none_missing(facts: HistoryFacts, group: GroupFacts, topic: str, poss
         effects = possible.get((topic, log))
         if effects is None or not effects.pages:
             continue
-        first = min(offset for offset, _, _ in effects.known(0, committed)) if _any(effects, committed) else committed
-        for offset, value, page in facts.logs.all[log].known(first, committed):
+        first = (
+            min(offset for offset, _, _ in effects.known_values(0, committed))
+            if _any(effects, committed)
+            else committed
+        )
+        for offset, value, page in facts.logs.all[log].known_values(first, committed):
             transaction = facts.transaction_of(value)
             is_visible = page.line[offset & WITHIN] > 0 and (transaction is None or transaction.took_effect)
-            if not is_visible or facts.is_gone(log, offset):
+            if not is_visible or facts.may_be_removed(log, offset):
                 continue
             if effects.page(offset).value[offset & WITHIN] < 0:
                 where = facts.logs.all[log]
@@ -71,7 +75,7 @@ def _check_none_missing(facts: HistoryFacts, group: GroupFacts, topic: str, poss
 
 
 def _any(effects: SeenLog, committed: int) -> bool:
-    return next(effects.known(0, committed), None) is not None
+    return next(effects.known_values(0, committed), None) is not None
 
 
 def _committed(facts: HistoryFacts, group: GroupFacts) -> Iterator[tuple[int, int, int]]:

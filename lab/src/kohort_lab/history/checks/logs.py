@@ -10,8 +10,8 @@ from kohort_lab.history.values import ACKNOWLEDGED, FAILED, UNSENT
 def check_logs(facts: HistoryFacts) -> None:
     """Check for lost, duplicate, reordered and unexpected records."""
     for gap in facts.logs.gaps:
-        for offset, value, page in facts.logs.all[gap.log].known(gap.start, gap.end):
-            if not facts.is_gone(gap.log, offset):
+        for offset, value, page in facts.logs.all[gap.log].known_values(gap.start, gap.end):
+            if not facts.may_be_removed(gap.log, offset):
                 _check_passed(facts, gap, offset, value, page)
     _check_ends(facts)
     _check_second_places(facts)
@@ -39,10 +39,10 @@ def _check_passed(facts: HistoryFacts, gap: PassedStretch, offset: int, value: i
     line = values.line[value] if is_here else read_line
     if not line:
         return
-    if gap.committed_only and transaction.seen_line:
+    if gap.committed_only and transaction.read_line:
         why = f"a read_committed reader skips {spelled!r} at {offset} of {log}, of transaction "
         why += f"{transaction.name!r}; another record of the transaction was read"
-        facts.anomalies.add("partial-transaction", why, line, transaction.seen_line, transaction.end_line, gap.line)
+        facts.anomalies.add("partial-transaction", why, line, transaction.read_line, transaction.end_line, gap.line)
     elif transaction.committed or not gap.committed_only:
         why = f"{spelled!r} at {offset} of {log}, of transaction {transaction.name!r}, is skipped by a reader"
         facts.anomalies.add("lost-record", why, line, transaction.end_line, gap.line)
@@ -61,10 +61,10 @@ def _check_ends(facts: HistoryFacts) -> None:
         return
     for value in range(values.count):
         place = values.acknowledged[value]
-        if place < 0 or (asked := lowest.get(values.topic_partition[value])) is None:
+        if place < 0 or (ends := lowest.get(values.topic_partition[value])) is None:
             continue
         log, offset = facts.logs.at(place)
-        later = [(end, line) for at, end, line in asked if at > values.done[value]]
+        later = [(end, line) for at, end, line in ends if at > values.done[value]]
         if later and offset >= later[-1][0]:
             why = (
                 f"{values.spelled(value)!r} was acknowledged at {offset} of {log}; later the log ends at {later[-1][0]}"

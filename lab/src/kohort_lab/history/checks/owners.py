@@ -23,13 +23,13 @@ A deleted and recreated group restarts its generations.
 def check_owners(facts: HistoryFacts) -> None:
     for group in facts.groups.values():
         for log, holdings in group.holdings.items():
-            held: list[Holding] = []
+            open_holdings: list[Holding] = []
             for holding in sorted(holdings, key=lambda h: (h.since, h.line)):
-                held = [h for h in held if _until(facts, h) > holding.since]
-                for earlier in held:
+                open_holdings = [h for h in open_holdings if _until(facts, h) > holding.since]
+                for earlier in open_holdings:
                     if earlier.client != holding.client and facts.same_clock(earlier.client, holding.client):
                         _judge(facts, group, log, earlier, holding)
-                held.append(holding)
+                open_holdings.append(holding)
 
 
 def _until(facts: HistoryFacts, holding: Holding) -> int:

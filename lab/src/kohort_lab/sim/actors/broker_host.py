@@ -49,7 +49,7 @@ class BrokerHost:
         self._history = context.history
         self._wake_at_ms: int | None = None
         self._paused: dict[int, list[bytes]] = {}
-        self._held: list[Input] = []
+        self._queued: list[Input] = []
 
     def begin(self, broker: Broker) -> None:
         assert self.broker is None, "it runs already"
@@ -61,14 +61,14 @@ class BrokerHost:
         """Reset the machine's links and stop listening."""
         self.broker = None
         self._paused.clear()
-        self._held.clear()
+        self._queued.clear()
         self._network.vanish(self._address)
 
     def thaw(self) -> None:
         """Resume a frozen process and handle its queued events."""
-        held, self._held = self._held, []
-        for given in held:
-            self.handle(given)
+        queued, self._queued = self._queued, []
+        for event in queued:
+            self.handle(event)
         self.handle(Tick())
 
     def peer_connected(self, link: int, host: str) -> None:
@@ -80,20 +80,20 @@ class BrokerHost:
         else:
             self.handle(Received(link, data))
 
-    def peer_gone(self, link: int) -> None:
+    def peer_disconnected(self, link: int) -> None:
         self._paused.pop(link, None)
         self.handle(Disconnected(link))
 
-    def handle(self, given: Input) -> None:
+    def handle(self, event: Input) -> None:
         """Pass an event to the machine, unless its process is frozen or dead."""
         if self.broker is None:
             return
         if self._process.is_frozen:
-            if not isinstance(given, Tick):
-                self._held.append(given)
+            if not isinstance(event, Tick):
+                self._queued.append(event)
             return
         try:
-            outputs = self.broker.handle(given, self._process.now_ms)
+            outputs = self.broker.handle(event, self._process.now_ms)
         except ProcessDied:
             self._process.dies()
             return

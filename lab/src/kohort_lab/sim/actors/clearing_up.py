@@ -16,7 +16,7 @@ from kohort.client.admin.topics import create_topics, delete_topics
 from kohort.client.requests.metadata import Metadata
 from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort_lab.sim.actors.forged_requests import write_as_broker
-from kohort_lab.sim.checks.cleared import check_gone, check_offsets, check_own_topics
+from kohort_lab.sim.checks.cleared import check_deleted, check_offsets, check_own_topics
 
 TIMEOUT_MS: Final = 5_000
 LATER: Final = "h"
@@ -32,19 +32,19 @@ class Administer(Protocol):
 
 def clear_up(administer: Administer, group_id: str, topic: str, restart: Callable[[], None]) -> None:
     """Run the cleanup and verify it. Raises CheckFailed for any wrong result."""
-    kept, gone = TopicPartition(topic, 0), TopicPartition(SIDE, 1)
+    kept, deleted = TopicPartition(topic, 0), TopicPartition(SIDE, 1)
 
     def commit(metadata: Metadata) -> Operation[Results[TopicPartition, None]]:
-        return alter_group_offsets(metadata, LATER, {kept: OffsetAndMetadata(7), gone: OffsetAndMetadata(3)})
+        return alter_group_offsets(metadata, LATER, {kept: OffsetAndMetadata(7), deleted: OffsetAndMetadata(3)})
 
     administer(
         f"makes {SIDE}",
         lambda m: create_topics(m, [NewTopic(SIDE, 2, 1)], validate_only=False, timeout_ms=TIMEOUT_MS),
     )
     committed: Results[TopicPartition, None] = administer(f"commits for {LATER}", commit)
-    for partition in (kept, gone):
+    for partition in (kept, deleted):
         committed[partition]
-    _look_for_offsets(administer, {kept: 7, gone: 3}, "after the commit")
+    _look_for_offsets(administer, {kept: 7, deleted: 3}, "after the commit")
     administer(f"deletes {SIDE}", lambda m: delete_topics(m, [SIDE], timeout_ms=TIMEOUT_MS))[SIDE]
     _look_for_offsets(administer, {kept: 7}, f"after {SIDE} was deleted")
     administer(f"deletes {group_id}", lambda m: delete_groups(m, [group_id]))[group_id]
@@ -55,10 +55,10 @@ def clear_up(administer: Administer, group_id: str, topic: str, restart: Callabl
     _look_for_offsets(administer, {kept: 7}, "after a restart")
 
 
-def _look_for_offsets(administer: Administer, wanted: dict[TopicPartition, int], when: str) -> None:
-    check_offsets(wanted, administer(f"asks for {LATER}", lambda m: list_group_offsets(m, LATER, None)), when)
+def _look_for_offsets(administer: Administer, expected: dict[TopicPartition, int], when: str) -> None:
+    check_offsets(expected, administer(f"asks for {LATER}", lambda m: list_group_offsets(m, LATER, None)), when)
 
 
 def _look_for_group(administer: Administer, group_id: str, when: str) -> None:
     listed = administer("lists groups", lambda m: list_groups(m, states=[], types=[]))
-    check_gone(group_id, [group.group_id for group in listed], when)
+    check_deleted(group_id, [group.group_id for group in listed], when)

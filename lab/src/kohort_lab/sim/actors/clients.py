@@ -47,22 +47,22 @@ class PasswordLogins:
         self._credentials = credentials
         self._exchanges.clear()
 
-    def token(self, wanted: RequestToken) -> TokenReady:
+    def token(self, request: RequestToken) -> TokenReady:
         """Compute a token, or return the error of the broker's challenge."""
         assert self._credentials is not None, "it has nothing to log in with"
         try:
-            token = self._next(self._credentials, wanted)
+            token = self._next(self._credentials, request)
         except KohortError as error:
-            return TokenReady(wanted.connection, error, self._credentials.identity)
-        return TokenReady(wanted.connection, token, self._credentials.identity)
+            return TokenReady(request.connection, error, self._credentials.identity)
+        return TokenReady(request.connection, token, self._credentials.identity)
 
-    def _next(self, credentials: Credentials, wanted: RequestToken) -> bytes | None:
-        if wanted.challenge is None:
+    def _next(self, credentials: Credentials, request: RequestToken) -> bytes | None:
+        if request.challenge is None:
             exchange = exchange_by_password(credentials, self._rng, self._derived)
-            self._exchanges[wanted.connection] = exchange
+            self._exchanges[request.connection] = exchange
             return exchange.first()
-        exchange = self._exchanges[wanted.connection]
-        step = exchange.next(wanted.challenge)
+        exchange = self._exchanges[request.connection]
+        step = exchange.next(request.challenge)
         return exchange.derived(step.derive()) if isinstance(step, Derivation) else step
 
 
@@ -79,7 +79,7 @@ class EngineActor:
         self.network = context.network
         self.history = context.history
         self._wake_at_ms: int | None = None
-        self._held: list[Input] = []
+        self._queued: list[Input] = []
         self._offset_of_connections = 0
         self._logins = PasswordLogins(self.rng)
 
@@ -105,7 +105,7 @@ class EngineActor:
             return
         self.history.add(self.name, "killed", why)
         self.engine = None
-        self._held.clear()
+        self._queued.clear()
         self.network.client_dies(self)
 
     def freeze(self, for_ms: int) -> None:
@@ -118,9 +118,9 @@ class EngineActor:
     def _thaw(self) -> None:
         if self.frozen:
             return
-        held, self._held = self._held, []
-        for given in held:
-            self.step(given)
+        queued, self._queued = self._queued, []
+        for event in queued:
+            self.step(event)
         self.step(Tick())
 
     def link_opened(self, connection: int) -> None:
@@ -132,19 +132,19 @@ class EngineActor:
     def link_closed(self, connection: int, reason: str) -> None:
         self._arrive(Closed(connection - self._offset_of_connections, reason), connection)
 
-    def _arrive(self, given: Input, connection: int) -> None:
+    def _arrive(self, event: Input, connection: int) -> None:
         if connection > self._offset_of_connections:
-            self.step(given)
+            self.step(event)
 
-    def step(self, given: Input) -> None:
+    def step(self, event: Input) -> None:
         """Pass an event to the engine, unless the process is frozen or dead."""
         if self.engine is None:
             return
         if self.frozen:
-            if not isinstance(given, Tick):
-                self._held.append(given)
+            if not isinstance(event, Tick):
+                self._queued.append(event)
             return
-        self._emit(self.engine.handle(given, self.world.now_ms))
+        self._emit(self.engine.handle(event, self.world.now_ms))
         self.after_step()
         self._arm()
 
@@ -164,12 +164,12 @@ class EngineActor:
                 case Close(connection=number):
                     self.network.client_closes(self, number + self._offset_of_connections)
                 case RequestToken():
-                    self._tell_later(self._logins.token(output))
+                    self._step_later(self._logins.token(output))
 
-    def _tell_later(self, given: Input) -> None:
+    def _step_later(self, event: Input) -> None:
         """Pass an event to the engine after the current one, unless the process has ended."""
         engine = self.engine
-        self.world.after(0, lambda: self.step(given) if self.engine is engine else None)
+        self.world.after(0, lambda: self.step(event) if self.engine is engine else None)
 
     def after_step(self) -> None:
         """Run the user's code after each engine step."""
@@ -205,7 +205,7 @@ class ProducerActor(EngineActor):
         self._watcher = context.checks
         self.acknowledged: dict[bytes, tuple[TopicPartition, int]] = {}
         self.failed: list[bytes] = []
-        self.wanted = 0
+        self.target = 0
         self._config = config
         self._machine: ProducerMachine | None = None
         self._in_flight: list[SentRecord] = []
@@ -214,18 +214,18 @@ class ProducerActor(EngineActor):
     @property
     def done(self) -> bool:
         """True if all records are sent and completed."""
-        return self._sent >= self.wanted and not self._in_flight
+        return self._sent >= self.target and not self._in_flight
 
     def start(self, topics: list[str], records: int, every_ms: int) -> None:
-        self.wanted = records
+        self.target = records
         self._machine = ProducerMachine(self._config, self.rng)
         self.run_engine(self._machine.engine)
         self._later(every_ms, lambda: self._send(topics, every_ms))
 
     def go_on(self, topics: list[str], records: int, every_ms: int) -> None:
         """Send more records, after all previous records were sent."""
-        assert self._sent >= self.wanted, "it is still sending"
-        self.wanted = self._sent + records
+        assert self._sent >= self.target, "it is still sending"
+        self.target = self._sent + records
         self._later(every_ms, lambda: self._send(topics, every_ms))
 
     def _later(self, delay_ms: int, action: Callable[[], None]) -> None:
@@ -233,7 +233,7 @@ class ProducerActor(EngineActor):
 
     def _send(self, topics: list[str], every_ms: int) -> None:
         machine = self._machine
-        if machine is None or not self.alive or self._sent >= self.wanted:
+        if machine is None or not self.alive or self._sent >= self.target:
             return
         topic = self.rng.choice(topics)
         try:

@@ -47,7 +47,7 @@ class ConsumerActor(EngineActor):
         """True after a permanent leave."""
         self.busy_until_ms = 0
         """End time of the user's current processing or freeze, in ms."""
-        self.left_poll_ms = 0
+        self.poll_end_ms = 0
         self.listens = False
         """True while a slow rebalance listener blocks poll()."""
         self._config = config
@@ -71,7 +71,7 @@ class ConsumerActor(EngineActor):
         self._wishes, self._away_ms = [], 0
         self._polling, self._leaving, self.stopped = False, None, False
         self.listens = False
-        self.left_poll_ms = self.world.now_ms
+        self.poll_end_ms = self.world.now_ms
         self.run_engine(self.machine.engine)
         self._after_thinking(0)
 
@@ -111,7 +111,7 @@ class ConsumerActor(EngineActor):
             self.kill("closed")
 
     @property
-    def is_held_up(self) -> bool:
+    def is_delayed(self) -> bool:
         """True if the process is frozen, in a slow handler, or has pending user actions."""
         handles = self.listens or self.busy_until_ms > self.world.now_ms + self.pace.think_ms[1]
         return self.frozen or handles or bool(self._wishes) or self._away_ms > 0
@@ -128,7 +128,7 @@ class ConsumerActor(EngineActor):
         return self.machine is not None and self.machine.is_stable
 
     @property
-    def held_back(self) -> set[TopicPartition]:
+    def withheld(self) -> set[TopicPartition]:
         """Owned partitions without delivery, because their revocation is pending."""
         owned = self.machine.subscription.assigned if self.machine is not None else {}
         return {partition for partition, state in owned.items() if state.pending_revocation}
@@ -279,7 +279,7 @@ class ConsumerActor(EngineActor):
                 self._kicked = False
             if entering or is_due or not machine.is_stable:
                 while (needed := machine.advance(now_ms)) is not None:
-                    self._tell(machine, needed.kind, frozenset(needed.partitions))
+                    self._run_listener(machine, needed.kind, frozenset(needed.partitions))
                     if self.listens:
                         return
             fetched, is_new = machine.open_batch()
@@ -319,7 +319,7 @@ class ConsumerActor(EngineActor):
             self.step_soon()
         self._leave_poll()
 
-    def _tell(self, machine: ConsumerMachine, kind: str, partitions: frozenset[TopicPartition]) -> None:
+    def _run_listener(self, machine: ConsumerMachine, kind: str, partitions: frozenset[TopicPartition]) -> None:
         """Run the rebalance listener."""
         if kind == "assigned":
             machine.acknowledge(self.world.now_ms)
@@ -338,7 +338,7 @@ class ConsumerActor(EngineActor):
     def end_poll(self) -> None:
         assert self.machine is not None
         self._polling = False
-        self.left_poll_ms = self.world.now_ms
+        self.poll_end_ms = self.world.now_ms
         self.machine.leave_poll(self.world.now_ms)
 
     def think(self, for_ms: int) -> None:

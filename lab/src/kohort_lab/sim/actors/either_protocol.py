@@ -50,10 +50,10 @@ class EitherProtocol(ConsumerActor):
         """Stall the listener for ``for_ms`` in the next revocation before ``until_ms``."""
         self._stalls = (until_ms, for_ms)
 
-    def _tell(self, machine: ConsumerMachine, kind: str, partitions: frozenset[TopicPartition]) -> None:
+    def _run_listener(self, machine: ConsumerMachine, kind: str, partitions: frozenset[TopicPartition]) -> None:
         until_ms, for_ms = self._stalls
         if kind != "revoked" or self.world.now_ms >= until_ms:
-            super()._tell(machine, kind, partitions)
+            super()._run_listener(machine, kind, partitions)
             return
         self._stalls = (0, 0)
         self.history.add(self.name, "listens", f"{for_ms} ms")
@@ -72,6 +72,6 @@ class EitherProtocol(ConsumerActor):
             self._listen_for(self.frozen_until_ms - self.world.now_ms, machine, partitions)
             return
         self.listens = False
-        super()._tell(machine, "revoked", partitions)
+        super()._run_listener(machine, "revoked", partitions)
         self.step(Tick())
         self._poll_times_out(self._life)

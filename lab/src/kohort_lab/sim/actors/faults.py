@@ -40,7 +40,7 @@ class Victims:
 class OwnFaults:
     """Faults of one world: every plan has the faults in ``always``, and any others that it lists."""
 
-    of_nobody: Mapping[str, Callable[[], None]] = field(default_factory=dict)
+    without_user: Mapping[str, Callable[[], None]] = field(default_factory=dict)
     of_a_consumer: Mapping[str, Callable[[ConsumerActor], None]] = field(default_factory=dict)
     """Faults of one consumer; called with a member that has a member id."""
     always: Mapping[str, Callable[[random.Random], None]] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Faults:
             SEEKS: lambda: self._victim().go_back(),
             "clock jump": lambda: broker.jump(self._rng.choice([50, 2_000, plan.session_timeout_ms, 60_000])),
         }
-        self._strikes |= own.of_nobody
+        self._strikes |= own.without_user
         self._strikes |= {what: partial(self._meddle, act) for what, act in own.of_a_consumer.items()}
         self._strikes |= {what: partial(strike, self._rng) for what, strike in own.always.items()}
         self._enabled = sorted({*plan.faults, *own.always})

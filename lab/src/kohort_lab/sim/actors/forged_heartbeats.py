@@ -65,22 +65,22 @@ class HeartbeatRecorder(Watcher):
     """
 
     def __init__(self, strangers: str) -> None:
-        self.spoken_for: set[str] = set()
+        self.forged: set[str] = set()
         """Member ids whose owned partitions a forged heartbeat reported; their ownership is unknown."""
         self._strangers = strangers
         self._by_member: dict[str, deque[ConsumerGroupHeartbeatRequest]] = {}
 
-    def asked(self, exchange: Exchange) -> None:
-        asked = exchange.asked
-        if not isinstance(asked, ConsumerGroupHeartbeatRequest):
+    def requested(self, exchange: Exchange) -> None:
+        request = exchange.request
+        if not isinstance(request, ConsumerGroupHeartbeatRequest):
             return
         if exchange.client == self._strangers:
-            if asked.topic_partitions is not None:
-                self.spoken_for.add(asked.member_id)
+            if request.topic_partitions is not None:
+                self.forged.add(request.member_id)
             return
-        said = self._by_member.setdefault(asked.member_id, deque(maxlen=KEPT))
-        if asked.member_epoch >= JOINING_EPOCH and not (said and said[-1] == asked):
-            said.append(asked)
+        sent = self._by_member.setdefault(request.member_id, deque(maxlen=KEPT))
+        if request.member_epoch >= JOINING_EPOCH and not (sent and sent[-1] == request):
+            sent.append(request)
 
     def of(self, member_id: str) -> list[ConsumerGroupHeartbeatRequest]:
         """Return a member's heartbeats, oldest first."""
@@ -110,10 +110,10 @@ class ForgedHeartbeats:
         victim = rng.choice(self._victims)
         epoch = victim.generation_id + rng.choice([1, 7]) if victim.generation_id > 0 else 3
         claim, never = ClaimedHeartbeat(victim.member_id or "nobody", epoch, victim.instance_id), epoch + OUT_OF_REACH
-        nobody = ClaimedHeartbeat("nobody", rng.choice([1, -1]))
+        unknown_member = ClaimedHeartbeat("nobody", rng.choice([1, -1]))
         choices: list[tuple[str, Make]] = [
             (f"claims epoch {epoch} of {victim.name}", lambda m: modern_heartbeat_as(m, group, claim)),
-            ("claims to be nobody", lambda m: modern_heartbeat_as(m, group, nobody)),
+            ("claims to be nobody", lambda m: modern_heartbeat_as(m, group, unknown_member)),
             ("commits from outside", lambda m: commit_as(m, group, ClaimedMember(), partition, 0)),
             ("commits as nobody", lambda m: commit_as(m, group, ClaimedMember("nobody", None, 1), partition, 0)),
             (
@@ -133,11 +133,11 @@ class ForgedHeartbeats:
     def repeat(self, rng: random.Random) -> None:
         """Replay a heartbeat of a member: any, a join, one with owned partitions, or one of an earlier epoch."""
         victim = rng.choice(self._victims)
-        said = self._overheard.of(victim.member_id)
-        joins = [message for message in said if message.member_epoch == JOINING_EPOCH]
-        lists = [message for message in said if message.member_epoch != JOINING_EPOCH and message.topic_partitions]
-        earlier = [message for message in said if JOINING_EPOCH < message.member_epoch < victim.generation_id]
-        again = rng.choice([said, joins, lists, earlier])
+        sent = self._overheard.of(victim.member_id)
+        joins = [message for message in sent if message.member_epoch == JOINING_EPOCH]
+        lists = [message for message in sent if message.member_epoch != JOINING_EPOCH and message.topic_partitions]
+        earlier = [message for message in sent if JOINING_EPOCH < message.member_epoch < victim.generation_id]
+        again = rng.choice([sent, joins, lists, earlier])
         if again:
             message = rng.choice(again)
             self._admin.do(

@@ -38,7 +38,7 @@ from kohort.wire.messages.produce import (
 )
 from kohort.wire.record_batch import NewRecord, build_batch
 
-NOBODY = -1
+NO_PRODUCER = -1
 """Generation of a commit by a client that is no member of the group."""
 NOT_THERE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 PARTITIONS_MOST = 3
@@ -53,7 +53,7 @@ class ClaimedMember:
 
     member_id: str = ""
     instance_id: str | None = None
-    generation_id: int = NOBODY
+    generation_id: int = NO_PRODUCER
 
 
 def commit_as(

@@ -114,8 +114,8 @@ class Processor(ConsumerActor):
             super().leave()
 
     @property
-    def is_held_up(self) -> bool:
-        return super().is_held_up or self.producer.works
+    def is_delayed(self) -> bool:
+        return super().is_delayed or self.producer.works
 
     def _fail(self, error: KohortError) -> None:
         self.history.add(self.name, "gives up", str(error))

@@ -110,8 +110,8 @@ class SecurityAdmin:
         """Remove the user of a member and add it again later, or set its password again."""
         user = self._rng.choice(self._targets.members)
         if self._rng.random() < 0.5:
-            gone = UserScramCredentialDeletion(user, MECHANISM)
-            self._admin.do(f"removes user {user}", lambda m: alter_user_scram_credentials(m, [gone], []))
+            deletion = UserScramCredentialDeletion(user, MECHANISM)
+            self._admin.do(f"removes user {user}", lambda m: alter_user_scram_credentials(m, [deletion], []))
         self._later(lambda: self._set_password(user))
 
     def _denial(self) -> AclBinding:
@@ -130,17 +130,19 @@ class SecurityAdmin:
         return AclBinding(kind, name, f"User:{who}", operation, "deny", pattern_type=pattern)
 
     def _set_quota(self, entity: ClientQuotaEntity, quota: Quota, value: float | None) -> None:
-        told = "no quota" if value is None else f"{value:g}"
+        quota_text = "no quota" if value is None else f"{value:g}"
         change = {entity: {str(quota): value}}
         self._admin.do(
-            f"sets {quota} of {entity} to {told}", lambda m: alter_client_quotas(m, change, validate_only=False)
+            f"sets {quota} of {entity} to {quota_text}", lambda m: alter_client_quotas(m, change, validate_only=False)
         )
 
     def _set_password(self, user: str) -> None:
         self._turn += 1
         made = salted(user, self._turn % 4)
-        wanted = UserScramCredentialUpsertion(user, password_of(user), MECHANISM, ITERATIONS)
-        self._admin.do(f"sets the password of {user}", lambda m: alter_user_scram_credentials(m, [], [(wanted, made)]))
+        upsertion = UserScramCredentialUpsertion(user, password_of(user), MECHANISM, ITERATIONS)
+        self._admin.do(
+            f"sets the password of {user}", lambda m: alter_user_scram_credentials(m, [], [(upsertion, made)])
+        )
 
     def _later(self, undo: Callable[[], object]) -> None:
         def later() -> None:

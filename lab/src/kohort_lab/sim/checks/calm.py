@@ -29,7 +29,7 @@ def why_not_settled(
     alive = [c for c in consumers if c.alive]
     if len(alive) < len(consumers):
         return "not everybody is back"
-    if any(c.is_held_up for c in alive):
+    if any(c.is_delayed for c in alive):
         return "somebody is held up"
     if rebalancing := [c.name for c in alive if c.is_rebalancing]:
         return f"rebalancing: {rebalancing}"

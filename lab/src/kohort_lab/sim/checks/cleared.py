@@ -9,19 +9,19 @@ from kohort.model import OffsetAndMetadata, TopicPartition
 from kohort_lab.sim.checks.broken import CheckFailed
 
 
-def check_gone(group_id: str, listed: Collection[str], when: str) -> None:
+def check_deleted(group_id: str, listed: Collection[str], when: str) -> None:
     """Check that no broker lists the deleted group."""
     if group_id in listed:
         raise CheckFailed(f"group {group_id} was deleted but is listed {when}")
 
 
 def check_offsets(
-    wanted: Mapping[TopicPartition, int], found: Mapping[TopicPartition, OffsetAndMetadata | None], when: str
+    expected: Mapping[TopicPartition, int], found: Mapping[TopicPartition, OffsetAndMetadata | None], when: str
 ) -> None:
     """Check the offsets that the administrator committed, without deleted topics."""
     there = {partition: value.offset for partition, value in found.items() if value is not None}
-    if there != wanted:
-        raise CheckFailed(f"committed offsets are {there} {when}, expected {dict(wanted)}")
+    if there != expected:
+        raise CheckFailed(f"committed offsets are {there} {when}, expected {dict(expected)}")
 
 
 def check_own_topics(code: int) -> None:

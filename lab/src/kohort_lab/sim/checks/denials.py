@@ -29,7 +29,7 @@ from kohort_lab.sim.world import World
 Right = tuple[str, str, str]
 """Operation, resource type and name, such as READ, TOPIC, t0."""
 OF_MEMBERS: Final = (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest)
-MEANT: Final = {"GROUP": ErrorCode.GROUP_AUTHORIZATION_FAILED, "TOPIC": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+EXPECTED_ERRORS: Final = {"GROUP": ErrorCode.GROUP_AUTHORIZATION_FAILED, "TOPIC": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
 
 
 class DenialsHold(Watcher):
@@ -69,34 +69,34 @@ class DenialsHold(Watcher):
         }
         self._since_ms = {one: self._since_ms.get(one, self._world.now_ms) for one in sorted(now)}
 
-    def is_denied(self, user: str, right: Right, asked_ms: int) -> bool:
-        """Return True if ``right`` has been denied since before ``asked_ms``."""
+    def is_denied(self, user: str, right: Right, sent_ms: int) -> bool:
+        """Return True if ``right`` has been denied since before ``sent_ms``."""
         since_ms = self._since_ms.get((user, right))
-        return since_ms is not None and since_ms < asked_ms
+        return since_ms is not None and since_ms < sent_ms
 
     def answered(self, exchange: Exchange) -> None:
         self.look()
         user = self._users.get(exchange.client)
         if user is None or not self._since_ms:
             return
-        for right, code, what in self._told(exchange):
+        for right, code, what in self._right_errors(exchange):
             if self.is_denied(user, right, exchange.sent_ms):
                 self.check_refused(f"{exchange.api.name} of {exchange.client}", right, code, what)
 
-    def check_refused(self, whose: str, right: Right, code: int, given: bool) -> None:
+    def check_refused(self, whose: str, right: Right, code: int, was_served: bool) -> None:
         """Check that a request without the right gets its error and no data."""
-        if code != MEANT[right[1]] or given:
+        if code != EXPECTED_ERRORS[right[1]] or was_served:
             raise CheckFailed(
                 f"{whose} is answered {ErrorCode(code).name}, but {' '.join(right)} was denied before the request"
             )
         self.refused += 1
 
-    def _told(self, exchange: Exchange) -> Iterator[tuple[Right, int, bool]]:
-        asked, answer = exchange.asked, exchange.answer
+    def _right_errors(self, exchange: Exchange) -> Iterator[tuple[Right, int, bool]]:
+        request, answer = exchange.request, exchange.answer
         of_group = ("READ", "GROUP", self._group_id)
-        if isinstance(asked, OF_MEMBERS):
+        if isinstance(request, OF_MEMBERS):
             yield of_group, exchange.error, False
-        elif isinstance(asked, OffsetCommitRequest) and isinstance(answer, OffsetCommitResponse):
+        elif isinstance(request, OffsetCommitRequest) and isinstance(answer, OffsetCommitResponse):
             # Brokers check the group first, even if its denial came after the request was sent.
             group_denied = (self._users[exchange.client], of_group) in self._since_ms
             for topic in answer.topics:

@@ -113,14 +113,14 @@ def check_records(broker: Broker, acknowledged: Mapping[bytes, tuple[TopicPartit
     for value, (partition, offset) in acknowledged.items():
         if offset >= 0:
             by_partition.setdefault(partition, {})[offset] = value
-    for partition, wanted in by_partition.items():
+    for partition, expected in by_partition.items():
         found: dict[bytes, int] = {}
         for record in records_on(log_of(broker, partition)):
             value = record.value or b""
             if value in found:
                 raise CheckFailed(f"{partition}: {value!r} is at {found[value]} and again at {record.offset}")
             found[value] = record.offset
-        for offset, value in wanted.items():
+        for offset, value in expected.items():
             if found.get(value) != offset:
                 raise CheckFailed(f"{partition}: {value!r} was acknowledged at {offset} but is at {found.get(value)}")
 

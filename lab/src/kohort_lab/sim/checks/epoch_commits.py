@@ -36,8 +36,12 @@ class EpochCommits(Watcher):
         self._before = {} if group is None else {m: member.current for m, member in group.members.items()}
 
     def answered(self, exchange: Exchange) -> None:
-        asked, answer, group = exchange.asked, exchange.answer, self._group()
-        if not isinstance(asked, OffsetCommitRequest) or not isinstance(answer, OffsetCommitResponse) or group is None:
+        request, answer, group = exchange.request, exchange.answer, self._group()
+        if (
+            not isinstance(request, OffsetCommitRequest)
+            or not isinstance(answer, OffsetCommitResponse)
+            or group is None
+        ):
             return
         taken = {
             (topic.name or self._topic_name(topic.topic_id), p.partition_index)
@@ -45,19 +49,19 @@ class EpochCommits(Watcher):
             for p in topic.partitions
             if not p.error_code
         }
-        if taken and asked.group_id == self._group_id and group.members:
-            self.check_may(group, asked, taken)
+        if taken and request.group_id == self._group_id and group.members:
+            self.check_may(group, request, taken)
 
-    def check_may(self, group: ModernGroup, asked: OffsetCommitRequest, taken: set[tuple[str | None, int]]) -> None:
-        member, epoch = group.members.get(asked.member_id), asked.generation_id_or_member_epoch
+    def check_may(self, group: ModernGroup, request: OffsetCommitRequest, taken: set[tuple[str | None, int]]) -> None:
+        member, epoch = group.members.get(request.member_id), request.generation_id_or_member_epoch
         current = None if member is None else member.current
         if current is None or current.epoch == LEAVING_FOR_A_WHILE_EPOCH:
-            current = self._before.get(asked.member_id)
+            current = self._before.get(request.member_id)
         if current is None:
-            raise CheckFailed(f"a commit of {asked.member_id!r} succeeds, which is not a member")
+            raise CheckFailed(f"a commit of {request.member_id!r} succeeds, which is not a member")
         if epoch > current.epoch:
             raise CheckFailed(
-                f"a commit of {asked.member_id!r} with epoch {epoch} succeeds; its epoch is {current.epoch}"
+                f"a commit of {request.member_id!r} with epoch {epoch} succeeds; its epoch is {current.epoch}"
             )
         if epoch == current.epoch:
             return
@@ -66,6 +70,6 @@ class EpochCommits(Watcher):
         for place in taken:
             if since.get(place, epoch + 1) > epoch:
                 raise CheckFailed(
-                    f"a commit of {asked.member_id!r} with epoch {epoch} succeeds for {place[0]}-{place[1]}, "
+                    f"a commit of {request.member_id!r} with epoch {epoch} succeeds for {place[0]}-{place[1]}, "
                     f"owned since epoch {since.get(place)}"
                 )

@@ -36,51 +36,51 @@ class Epochs(Watcher):
         self._group = group
         self._stretches = stretches
         self._strangers = strangers
-        self._told: dict[tuple[int, str], int] = {}
+        self._epochs: dict[tuple[int, str], int] = {}
         self._before: dict[tuple[int, str], int] = {}
         """Previous epoch sent to each member."""
         self._fenced: set[tuple[int, str]] = set()
         self.fenced = 0
 
-    def asked(self, exchange: Exchange) -> None:
-        asked = exchange.asked
-        if isinstance(asked, ConsumerGroupHeartbeatRequest) and exchange.client != self._strangers:
-            self.check_begins_anew(exchange, asked)
+    def requested(self, exchange: Exchange) -> None:
+        request = exchange.request
+        if isinstance(request, ConsumerGroupHeartbeatRequest) and exchange.client != self._strangers:
+            self.check_rejoins(exchange, request)
 
     def answered(self, exchange: Exchange) -> None:
-        asked, answer = exchange.asked, exchange.answer
+        request, answer = exchange.request, exchange.answer
         if isinstance(answer, JoinGroupResponse):
             if not answer.error_code and self._group() is not None:
                 self.check_goes_up(answer.member_id, answer.generation_id)
-        elif isinstance(asked, ConsumerGroupHeartbeatRequest) and isinstance(answer, ConsumerGroupHeartbeatResponse):
+        elif isinstance(request, ConsumerGroupHeartbeatRequest) and isinstance(answer, ConsumerGroupHeartbeatResponse):
             if not answer.error_code and answer.member_epoch > JOINING_EPOCH:
-                if exchange.client != self._strangers or not self._is_guessed(asked):
-                    self.check_was_told(asked.member_id, asked.member_epoch)
-                self.check_goes_up(answer.member_id or asked.member_id, answer.member_epoch)
-            elif exchange.error in FENCING and asked.member_epoch > JOINING_EPOCH:
-                self._fenced.add((exchange.link_id, asked.member_id))
+                if exchange.client != self._strangers or not self._is_guessed(request):
+                    self.check_epoch_was_sent(request.member_id, request.member_epoch)
+                self.check_goes_up(answer.member_id or request.member_id, answer.member_epoch)
+            elif exchange.error in FENCING and request.member_epoch > JOINING_EPOCH:
+                self._fenced.add((exchange.link_id, request.member_id))
                 self.fenced += 1
 
-    def _is_guessed(self, asked: ConsumerGroupHeartbeatRequest) -> bool:
+    def _is_guessed(self, request: ConsumerGroupHeartbeatRequest) -> bool:
         """Return True if a forged request has the right epoch by chance, although its response was lost."""
         group = self._group()
-        member = None if group is None else group.members.get(asked.member_id)
-        return member is not None and member.current.epoch == asked.member_epoch
+        member = None if group is None else group.members.get(request.member_id)
+        return member is not None and member.current.epoch == request.member_epoch
 
     def check_goes_up(self, member_id: str, epoch: int) -> None:
         """Check that a member's epochs do not decrease within one life of the group."""
         stretch = self._stretches()
-        last = self._told.get((stretch, member_id), epoch)
+        last = self._epochs.get((stretch, member_id), epoch)
         if epoch < last:
             raise CheckFailed(f"{member_id} receives epoch {epoch} after {last}")
         if epoch > last:
             self._before[stretch, member_id] = last
-        self._told[stretch, member_id] = epoch
+        self._epochs[stretch, member_id] = epoch
 
-    def check_was_told(self, member_id: str, epoch: int) -> None:
+    def check_epoch_was_sent(self, member_id: str, epoch: int) -> None:
         """Check that an accepted heartbeat has one of the last two epochs sent to the member."""
         stretch = self._stretches()
-        last, before = self._told.get((stretch, member_id)), self._before.get((stretch, member_id), 0)
+        last, before = self._epochs.get((stretch, member_id)), self._before.get((stretch, member_id), 0)
         if last is not None and epoch > last:
             raise CheckFailed(f"a heartbeat of {member_id} with epoch {epoch} succeeds; the member received {last}")
         if last is not None and JOINING_EPOCH < epoch < before:
@@ -88,14 +88,14 @@ class Epochs(Watcher):
                 f"a heartbeat of {member_id} with epoch {epoch} succeeds; the member received {before}, {last}"
             )
 
-    def check_nobody_fenced(self) -> None:
+    def check_no_member_fenced(self) -> None:
         """Check that a run without faults fences no member."""
         if self.fenced:
             raise CheckFailed(f"{self.fenced} heartbeats were rejected as fenced in a run without faults")
 
-    def check_begins_anew(self, exchange: Exchange, asked: ConsumerGroupHeartbeatRequest) -> None:
+    def check_rejoins(self, exchange: Exchange, request: ConsumerGroupHeartbeatRequest) -> None:
         """Check that a fenced member joins again or leaves; its heartbeats on one link are sequential."""
-        if asked.member_epoch <= JOINING_EPOCH:
-            self._fenced.discard((exchange.link_id, asked.member_id))
-        elif (exchange.link_id, asked.member_id) in self._fenced:
-            raise CheckFailed(f"{exchange.client} was fenced, but continues with epoch {asked.member_epoch}")
+        if request.member_epoch <= JOINING_EPOCH:
+            self._fenced.discard((exchange.link_id, request.member_id))
+        elif (exchange.link_id, request.member_id) in self._fenced:
+            raise CheckFailed(f"{exchange.client} was fenced, but continues with epoch {request.member_epoch}")

@@ -27,11 +27,11 @@ def values_on(log: PartitionLog) -> list[bytes]:
 
 
 def check_copied_once(inputs: Iterable[PartitionLog], outputs: Iterable[PartitionLog]) -> None:
-    given = Counter(value for log in inputs for value in values_on(log))
+    originals = Counter(value for log in inputs for value in values_on(log))
     copied = Counter(value for log in outputs for value in values_on(log))
-    if missing := given - copied:
+    if missing := originals - copied:
         raise CheckFailed(f"not copied: {_some(missing)}")
-    if too_many := copied - given:
+    if too_many := copied - originals:
         raise CheckFailed(f"copied more than once: {_some(too_many)}")
 
 

@@ -31,14 +31,14 @@ class Fencing(Watcher):
 
     def __init__(self, refusals: Callable[[], int], life: GroupLife) -> None:
         self._life = life
-        self._seen_life = life.number
+        self._life_number = life.number
         self._refusals = refusals
-        self._seen_refusals = 0
+        self._refusal_count = 0
         self._begin()
 
     def _begin(self) -> None:
-        self._told = -1
-        self._left: set[str] = set()
+        self._generation = -1
+        self._departed: set[str] = set()
         self._speaks_for: dict[str, str] = {}
 
     def broker_started(self, broker: WatchedProcess) -> None:
@@ -49,64 +49,66 @@ class Fencing(Watcher):
         self._begin()
 
     def answered(self, exchange: Exchange) -> None:
-        if self._seen_refusals != self._refusals():
-            self._seen_refusals = self._refusals()
+        if self._refusal_count != self._refusals():
+            self._refusal_count = self._refusals()
             self._begin()
-        if self._seen_life != self._life.number:
-            self._seen_life = self._life.number
+        if self._life_number != self._life.number:
+            self._life_number = self._life.number
             self._begin()
-        asked, answer = exchange.asked, exchange.answer
-        if isinstance(asked, JoinGroupRequest) and isinstance(answer, JoinGroupResponse):
-            self._joined(asked, answer)
-        elif isinstance(asked, LeaveGroupRequest) and isinstance(answer, LeaveGroupResponse):
-            self._left |= {m.member_id for m in answer.members if not m.error_code and m.member_id}
-        elif isinstance(asked, HeartbeatRequest):
+        request, answer = exchange.request, exchange.answer
+        if isinstance(request, JoinGroupRequest) and isinstance(answer, JoinGroupResponse):
+            self._joined(request, answer)
+        elif isinstance(request, LeaveGroupRequest) and isinstance(answer, LeaveGroupResponse):
+            self._departed |= {m.member_id for m in answer.members if not m.error_code and m.member_id}
+        elif isinstance(request, HeartbeatRequest):
             if exchange.error in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
-                self.check_member("heartbeat", asked.member_id, asked.group_instance_id, asked.generation_id)
-        elif isinstance(asked, SyncGroupRequest):
+                self.check_member("heartbeat", request.member_id, request.group_instance_id, request.generation_id)
+        elif isinstance(request, SyncGroupRequest):
             if exchange.error is ErrorCode.NONE:
-                self.check_member("SyncGroup", asked.member_id, asked.group_instance_id, asked.generation_id)
-        elif isinstance(asked, OffsetCommitRequest) and isinstance(answer, OffsetCommitResponse):
-            self._offsets_committed(asked, answer)
+                self.check_member("SyncGroup", request.member_id, request.group_instance_id, request.generation_id)
+        elif isinstance(request, OffsetCommitRequest) and isinstance(answer, OffsetCommitResponse):
+            self._offsets_committed(request, answer)
 
-    def _joined(self, asked: JoinGroupRequest, answer: JoinGroupResponse) -> None:
+    def _joined(self, request: JoinGroupRequest, answer: JoinGroupResponse) -> None:
         if answer.error_code:
             return
         self.check_goes_up(answer.generation_id)
         self.check_leader_sees(answer)
-        self._told = max(self._told, answer.generation_id)
-        if asked.group_instance_id is not None:
-            self._speaks_for[asked.group_instance_id] = answer.member_id
+        self._generation = max(self._generation, answer.generation_id)
+        if request.group_instance_id is not None:
+            self._speaks_for[request.group_instance_id] = answer.member_id
 
-    def _offsets_committed(self, asked: OffsetCommitRequest, answer: OffsetCommitResponse) -> None:
+    def _offsets_committed(self, request: OffsetCommitRequest, answer: OffsetCommitResponse) -> None:
         codes = {p.error_code for topic in answer.topics for p in topic.partitions}
-        if ErrorCode.NONE in codes and asked.generation_id_or_member_epoch >= 0:
-            generation_id = asked.generation_id_or_member_epoch
-            self.check_member("commit", asked.member_id, asked.group_instance_id, generation_id)
+        if ErrorCode.NONE in codes and request.generation_id_or_member_epoch >= 0:
+            generation_id = request.generation_id_or_member_epoch
+            self.check_member("commit", request.member_id, request.group_instance_id, generation_id)
 
     def check_goes_up(self, generation_id: int) -> None:
         """Check that generations do not restart unless the group was deleted."""
-        if generation_id < self._told:
+        if generation_id < self._generation:
             raise CheckFailed(
-                f"a JoinGroup is answered with generation {generation_id} after {self._told}, "
+                f"a JoinGroup is answered with generation {generation_id} after {self._generation}, "
                 "but the log has no tombstone of the group"
             )
 
     def check_leader_sees(self, answer: JoinGroupResponse) -> None:
         """Check that the leader receives no departed members."""
-        gone = sorted(m.member_id for m in answer.members if m.member_id in self._left)
-        if gone:
-            raise CheckFailed(f"the leader of generation {answer.generation_id} receives the departed members {gone}")
+        departed = sorted(m.member_id for m in answer.members if m.member_id in self._departed)
+        if departed:
+            raise CheckFailed(
+                f"the leader of generation {answer.generation_id} receives the departed members {departed}"
+            )
 
     def check_member(self, what: str, member_id: str, instance_id: str | None, generation_id: int) -> None:
         """Check that requests of fenced members fail."""
-        if generation_id < self._told:
+        if generation_id < self._generation:
             raise CheckFailed(
-                f"a {what} of generation {generation_id} succeeds; the current generation is {self._told}"
+                f"a {what} of generation {generation_id} succeeds; the current generation is {self._generation}"
             )
-        if member_id in self._left:
+        if member_id in self._departed:
             raise CheckFailed(f"a {what} of {member_id} succeeds after its leave")
-        if UNKNOWN < self._life.of(member_id) < self._seen_life:
+        if UNKNOWN < self._life.of(member_id) < self._life_number:
             raise CheckFailed(f"a {what} of {member_id} succeeds; its group was deleted since it joined")
         speaker = self._speaks_for.get(instance_id or "", member_id)
         if speaker != member_id:

@@ -330,6 +330,6 @@ def check_replay(groups: Groups, log: Iterable[LogItem], unmarked: Collection[in
     again = Groups()
     for item in log:
         replay_one(again, item, 0, Skipped())
-    found, held = persisted_state(again, unmarked), persisted_state(groups, unmarked)
-    if found != held:
-        raise InvariantBroken(f"replaying the log gives {found!r}, but the coordinator has {held!r}")
+    found, expected = persisted_state(again, unmarked), persisted_state(groups, unmarked)
+    if found != expected:
+        raise InvariantBroken(f"replaying the log gives {found!r}, but the coordinator has {expected!r}")

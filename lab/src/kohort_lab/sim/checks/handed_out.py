@@ -34,23 +34,23 @@ class HandedOut(Watcher):
         self._starts: dict[tuple[str, TopicPartition], tuple[int, int]] = {}
         self._last_commits: dict[tuple[str, str, int, TopicPartition], tuple[int, int]] = {}
         """Last acknowledged commit of each member and generation, with its time."""
-        self._went_back: dict[TopicPartition, int] = {}
+        self._lowest_reset: dict[TopicPartition, int] = {}
         """Lowest offset of a seek; a commit from there may be persisted without response."""
 
-    def asked(self, exchange: Exchange) -> None:
+    def requested(self, exchange: Exchange) -> None:
         """Record a commit request: it may be persisted even without response."""
-        if isinstance(exchange.asked, OffsetCommitRequest) and exchange.asked.group_id == self._group_id:
-            for topic in exchange.asked.topics:
+        if isinstance(exchange.request, OffsetCommitRequest) and exchange.request.group_id == self._group_id:
+            for topic in exchange.request.topics:
                 name = topic.name or self._topic_name(topic.topic_id)
                 for p in topic.partitions if name is not None else ():
                     partition = TopicPartition(name or "", p.partition_index)
                     self._farthest[partition] = max(self._farthest.get(partition, 0), p.committed_offset)
 
     def answered(self, exchange: Exchange) -> None:
-        asked, answer = exchange.asked, exchange.answer
-        if not isinstance(asked, OffsetCommitRequest) or not isinstance(answer, OffsetCommitResponse):
+        request, answer = exchange.request, exchange.answer
+        if not isinstance(request, OffsetCommitRequest) or not isinstance(answer, OffsetCommitResponse):
             return
-        if asked.group_id != self._group_id:
+        if request.group_id != self._group_id:
             return
         taken = {
             (topic.name, topic.topic_id, p.partition_index)  # the order of the response is arbitrary
@@ -58,13 +58,13 @@ class HandedOut(Watcher):
             for p in topic.partitions
             if not p.error_code
         }
-        for topic in asked.topics:
+        for topic in request.topics:
             name = topic.name or self._topic_name(topic.topic_id)
             for p in topic.partitions:
                 if name is not None and (topic.name, topic.topic_id, p.partition_index) in taken:
                     partition = TopicPartition(name, p.partition_index)
                     self.check_commit(exchange.client, partition, p.committed_offset)
-                    self.check_goes_on(exchange, asked, partition, p.committed_offset)
+                    self.check_goes_on(exchange, request, partition, p.committed_offset)
                     self._committed[partition] = (p.committed_offset, self._life.expired(partition))
 
     def check_commit(self, who: str, partition: TopicPartition, offset: int) -> None:
@@ -74,13 +74,13 @@ class HandedOut(Watcher):
             raise CheckFailed(f"{who} commits {offset} for {partition}, but only {end} records were delivered")
 
     def check_goes_on(
-        self, exchange: Exchange, asked: OffsetCommitRequest, partition: TopicPartition, offset: int
+        self, exchange: Exchange, request: OffsetCommitRequest, partition: TopicPartition, offset: int
     ) -> None:
         """Check that commits of a member do not decrease within a generation, except after a seek."""
-        member = (exchange.client, asked.member_id, asked.generation_id_or_member_epoch, partition)
+        member = (exchange.client, request.member_id, request.generation_id_or_member_epoch, partition)
         before, answered_ms = self._last_commits.get(member, (-1, -1))
         is_later = exchange.sent_ms > answered_ms
-        if asked.member_id and is_later and offset < before and partition not in self._went_back:
+        if request.member_id and is_later and offset < before and partition not in self._lowest_reset:
             raise CheckFailed(f"{exchange.client} commits {offset} for {partition} after {before} was acknowledged")
         self._last_commits[member] = (offset, exchange.answered_ms)
 
@@ -99,7 +99,7 @@ class HandedOut(Watcher):
     def sought(self, consumer: WatchedConsumer, partition: TopicPartition, offset: int) -> None:
         self._starts.pop((consumer.name, partition), None)
         self._next[consumer.name, partition] = offset
-        self._went_back[partition] = min(offset, self._went_back.get(partition, offset))
+        self._lowest_reset[partition] = min(offset, self._lowest_reset.get(partition, offset))
 
     def read(self, consumer: WatchedConsumer, records: list[Record]) -> None:
         assigned = consumer.assigned
@@ -108,7 +108,7 @@ class HandedOut(Watcher):
             if partition not in assigned:
                 raise CheckFailed(f"{consumer.name} receives a record of {partition} without owning it")
             self.check_order(consumer.name, partition, record.offset)
-            self.check_seen(partition, record)
+            self.check_record(partition, record)
 
     def check_order(self, who: str, partition: TopicPartition, offset: int) -> None:
         """Check that records start at the committed offset and follow each other."""
@@ -119,12 +119,12 @@ class HandedOut(Watcher):
         if expected is None and start is not None:
             if offset > self._farthest.get(partition, 0):
                 raise CheckFailed(f"{who} starts {partition} at {offset}; the highest commit was {start}")
-            lowest = min(start, self._went_back.get(partition, start))
+            lowest = min(start, self._lowest_reset.get(partition, start))
             if offset < lowest and expired == self._life.expired(partition):
                 raise CheckFailed(f"{who} starts {partition} at {offset}, before the committed offset {start}")
         self._next[who, partition] = offset + 1
 
-    def check_seen(self, partition: TopicPartition, record: Record) -> None:
+    def check_record(self, partition: TopicPartition, record: Record) -> None:
         """Check that the group skips no offset, and that each offset keeps its value."""
         values = self.values.setdefault(partition, [])
         value = record.value or b""

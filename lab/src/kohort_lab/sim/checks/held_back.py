@@ -22,7 +22,7 @@ class Reader(Protocol):
         """True if the member owns its full assignment and no rebalance is pending."""
 
     @property
-    def held_back(self) -> set[TopicPartition]:
+    def withheld(self) -> set[TopicPartition]:
         """Owned partitions without delivery, because their revocation is pending."""
 
 
@@ -35,13 +35,13 @@ class HeldBack(Watcher):
     def __init__(self, members: Iterable[Reader]) -> None:
         self._members = {member.name: member for member in members}
 
-    def asked(self, exchange: Exchange) -> None:
+    def requested(self, exchange: Exchange) -> None:
         member = self._members.get(exchange.client)
-        if member is not None and isinstance(exchange.asked, HeartbeatRequest | ConsumerGroupHeartbeatRequest):
+        if member is not None and isinstance(exchange.request, HeartbeatRequest | ConsumerGroupHeartbeatRequest):
             self.check_reads(member)
 
     def check_reads(self, member: Reader) -> None:
         """Check that a member without pending revocation delivers all owned partitions."""
-        if member.is_settled and (held_back := member.held_back):
-            names = ", ".join(map(str, sorted(held_back)))
+        if member.is_settled and (withheld := member.withheld):
+            names = ", ".join(map(str, sorted(withheld)))
             raise CheckFailed(f"{member.name} has no revocation in flight, but does not deliver its partitions {names}")

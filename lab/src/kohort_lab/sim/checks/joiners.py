@@ -33,10 +33,10 @@ class Joiners(Watcher):
 
     def __init__(self, life: GroupLife, *, moves: bool = False) -> None:
         self._life = life
-        self._seen_life = life.number
+        self._life_number = life.number
         self._refusals = OF_THE_DISK - {ErrorCode.NOT_COORDINATOR} if moves else OF_THE_DISK
         self._waiting: dict[str, set[tuple[int, int]]] = {}
-        self._told: dict[str, int] = {}
+        self._generations: dict[str, int] = {}
         self._dropped: set[int] = set()
         self._newest = -1
 
@@ -47,21 +47,21 @@ class Joiners(Watcher):
     def leaders_moved(self) -> None:
         self._dropped.clear()  # generation ids that were not persisted may be used again
 
-    def asked(self, exchange: Exchange) -> None:
-        asked = exchange.asked
-        if isinstance(asked, JoinGroupRequest) and asked.member_id:
-            self._waiting.setdefault(asked.member_id, set()).add((exchange.link_id, exchange.correlation_id))
+    def requested(self, exchange: Exchange) -> None:
+        request = exchange.request
+        if isinstance(request, JoinGroupRequest) and request.member_id:
+            self._waiting.setdefault(request.member_id, set()).add((exchange.link_id, exchange.correlation_id))
 
     def answered(self, exchange: Exchange) -> None:
-        asked, answer = exchange.asked, exchange.answer
-        if isinstance(asked, JoinGroupRequest) and isinstance(answer, JoinGroupResponse):
+        request, answer = exchange.request, exchange.answer
+        if isinstance(request, JoinGroupRequest) and isinstance(answer, JoinGroupResponse):
             if not answer.error_code:
                 self.check_number(answer.generation_id)
-                self.check_members(answer, asked.member_id)
-                self._told[answer.member_id] = answer.generation_id
-            self._waiting.get(asked.member_id, set()).discard((exchange.link_id, exchange.correlation_id))
-        elif isinstance(asked, SyncGroupRequest) and exchange.error in self._refusals:
-            self._dropped.add(asked.generation_id)
+                self.check_members(answer, request.member_id)
+                self._generations[answer.member_id] = answer.generation_id
+            self._waiting.get(request.member_id, set()).discard((exchange.link_id, exchange.correlation_id))
+        elif isinstance(request, SyncGroupRequest) and exchange.error in self._refusals:
+            self._dropped.add(request.generation_id)
 
     def check_number(self, generation_id: int) -> None:
         """Check that no generation number is used twice, even if it was not persisted.
@@ -69,8 +69,8 @@ class Joiners(Watcher):
         A new life of the group restarts its numbers. Without a persisted generation only a decrease shows a new life.
         """
         goes_back = generation_id == FIRST_GENERATION or generation_id < self._newest
-        if self._seen_life != self._life.number or (goes_back and not self._life.is_written):
-            self._seen_life = self._life.number
+        if self._life_number != self._life.number or (goes_back and not self._life.is_written):
+            self._life_number = self._life.number
             self._dropped.clear()
         self._newest = generation_id
         if generation_id in self._dropped:
@@ -79,7 +79,7 @@ class Joiners(Watcher):
     def check_members(self, answer: JoinGroupResponse, who: str) -> None:
         """Check the members that the leader receives."""
         for member in answer.members:
-            told = self._told.get(member.member_id) == answer.generation_id
-            silent = not (told or self._waiting.get(member.member_id) or member.member_id == who)
+            has_generation = self._generations.get(member.member_id) == answer.generation_id
+            silent = not (has_generation or self._waiting.get(member.member_id) or member.member_id == who)
             if member.group_instance_id is None and silent:
                 raise CheckFailed(f"{member.member_id} is in generation {answer.generation_id} but sent no JoinGroup")

@@ -19,12 +19,12 @@ class Leaving(Watcher):
         self._timers_of = timers_of
 
     def answered(self, exchange: Exchange) -> None:
-        asked, answer = exchange.asked, exchange.answer
-        if isinstance(asked, LeaveGroupRequest) and isinstance(answer, LeaveGroupResponse):
-            left = {m.member_id for m in answer.members if not m.error_code}
-            self.check_gone(asked.group_id, left)
+        request, answer = exchange.request, exchange.answer
+        if isinstance(request, LeaveGroupRequest) and isinstance(answer, LeaveGroupResponse):
+            departed = {m.member_id for m in answer.members if not m.error_code}
+            self.check_no_timers(request.group_id, departed)
 
-    def check_gone(self, group_id: str, left: set[str]) -> None:
-        waits = sorted(key for key in self._timers_of(group_id) if key.member_id and key.member_id in left)
+    def check_no_timers(self, group_id: str, departed: set[str]) -> None:
+        waits = sorted(key for key in self._timers_of(group_id) if key.member_id and key.member_id in departed)
         if waits:
             raise CheckFailed(f"{waits[0].member_id} has left, but the group still has its timer {waits[0].kind}")

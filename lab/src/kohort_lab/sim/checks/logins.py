@@ -21,7 +21,7 @@ class KnownUsers(Watcher):
         self._world = world
         self._users = users
         self._section: list[Any] = []
-        self._gone_ms: dict[str, int] = {}
+        self._removed_ms: dict[str, int] = {}
         self._began_ms: dict[int, int] = {}
         self.security: Callable[[], SecurityStore | None] = lambda: None
         self.refused = 0
@@ -37,26 +37,26 @@ class KnownUsers(Watcher):
         security = self.security()
         if security is not None and (section := security.section("users")) is not self._section:
             self._section = section
-            self._gone_ms = self._gone(user["name"] for user in section)
+            self._removed_ms = self._removal_times(user["name"] for user in section)
 
-    def _gone(self, there: Iterable[str]) -> dict[str, int]:
-        gone = sorted({*self._users.values()} - {*there})
-        return {user: self._gone_ms.get(user, self._world.now_ms) for user in gone}
+    def _removal_times(self, there: Iterable[str]) -> dict[str, int]:
+        removed = sorted({*self._users.values()} - {*there})
+        return {user: self._removed_ms.get(user, self._world.now_ms) for user in removed}
 
-    def asked(self, exchange: Exchange) -> None:
-        if isinstance(exchange.asked, SaslHandshakeRequest):
+    def requested(self, exchange: Exchange) -> None:
+        if isinstance(exchange.request, SaslHandshakeRequest):
             self._began_ms[exchange.link_id] = exchange.sent_ms
 
     def answered(self, exchange: Exchange) -> None:
         self.look()
         if isinstance(exchange.answer, SaslAuthenticateResponse):
             self.answered_ms[exchange.client] = exchange.answered_ms
-            self.check_known(exchange.client, self._began_ms[exchange.link_id], exchange.error)
+            self.check_user_exists(exchange.client, self._began_ms[exchange.link_id], exchange.error)
 
-    def check_known(self, client: str, began_ms: int, error: int) -> None:
+    def check_user_exists(self, client: str, began_ms: int, error: int) -> None:
         """Check that a login fails if its user was removed before its start."""
-        gone_ms = self._gone_ms.get(self._users.get(client, ""))
-        if gone_ms is None or began_ms <= gone_ms:
+        removed_ms = self._removed_ms.get(self._users.get(client, ""))
+        if removed_ms is None or began_ms <= removed_ms:
             return
         if not error:
             raise CheckFailed(f"{client} logs in, but its user was removed before")

@@ -14,20 +14,20 @@ class GroupChanges:
 
     def __init__(self) -> None:
         self._group: ModernGroup | None = None
-        self._seen: list[object] = []
+        self._snapshot: list[object] = []
 
     def moved(self, group: ModernGroup | None, stretch: int) -> bool:
         """Return True if the group's epochs or members changed since the last call.
 
         ``group``: None without a group; ``stretch``: number of its lives and conversions.
         """
-        seen: list[object] = []
+        snapshot: list[object] = []
         if group is not None:
             members = group.members
-            seen = [stretch, group.epoch, group.target_epoch, group.target_at_ms, *members]
+            snapshot = [stretch, group.epoch, group.target_epoch, group.target_at_ms, *members]
             for member in members.values():
-                seen += (member.current, member.metadata)
-        if group is self._group and seen == self._seen:
+                snapshot += (member.current, member.metadata)
+        if group is self._group and snapshot == self._snapshot:
             return False
-        self._group, self._seen = group, seen
+        self._group, self._snapshot = group, snapshot
         return True

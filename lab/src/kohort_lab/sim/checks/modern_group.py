@@ -27,40 +27,40 @@ class ModernGroupHolds(Watcher):
         group: Callable[[], ModernGroup | None],
         stretches: Callable[[], int],
         interval_ms: int,
-        spoken_for: Collection[str] = (),
+        forged: Collection[str] = (),
     ) -> None:
         self._group = group
-        self._spoken_for = spoken_for
+        self._forged = forged
         self._stretches = stretches
         self._stretch = 0
         self._interval_ms = interval_ms
         self._target = (0, 0)
         self._epoch = 0
-        self._last_asked: dict[str, Exchange] = {}
+        self._last_heartbeats: dict[str, Exchange] = {}
         self.states: set[str] = set()
         """Observed states."""
 
-    def asked(self, exchange: Exchange) -> None:
-        if isinstance(exchange.asked, ConsumerGroupHeartbeatRequest):
-            self._last_asked[exchange.asked.member_id] = exchange
+    def requested(self, exchange: Exchange) -> None:
+        if isinstance(exchange.request, ConsumerGroupHeartbeatRequest):
+            self._last_heartbeats[exchange.request.member_id] = exchange
 
     def answered(self, exchange: Exchange) -> None:
         """Check that a leaving member is removed at once, unless it leaves temporarily.
 
         A forged or pipelined join may have restored the member id in between.
         """
-        asked, group = exchange.asked, self._group()
-        if group is None or not isinstance(asked, ConsumerGroupHeartbeatRequest) or asked.member_id in self._spoken_for:
+        request, group = exchange.request, self._group()
+        if group is None or not isinstance(request, ConsumerGroupHeartbeatRequest) or request.member_id in self._forged:
             return
-        is_last = self._last_asked.get(asked.member_id) is exchange
+        is_last = self._last_heartbeats.get(request.member_id) is exchange
         if not is_last or not isinstance(exchange.answer, ConsumerGroupHeartbeatResponse):
             return
-        if asked.member_epoch == LEAVING_EPOCH:
-            self.check_left(group, asked.member_id, exchange.error)
-        elif asked.member_epoch == LEAVING_FOR_A_WHILE_EPOCH:
-            self.check_away(group, asked.member_id, exchange.error)
+        if request.member_epoch == LEAVING_EPOCH:
+            self.check_departed(group, request.member_id, exchange.error)
+        elif request.member_epoch == LEAVING_FOR_A_WHILE_EPOCH:
+            self.check_away(group, request.member_id, exchange.error)
 
-    def check_left(self, group: ModernGroup, member_id: str, error: ErrorCode) -> None:
+    def check_departed(self, group: ModernGroup, member_id: str, error: ErrorCode) -> None:
         if not error and member_id in group.members:
             raise CheckFailed(f"{member_id} has left, but is still a member")
 

@@ -21,7 +21,7 @@ from kohort_lab.sim.checks.watcher import Exchange, WatchedConsumer, Watcher
 class _Holder(NamedTuple):
     consumer: WatchedConsumer
     member_id: str
-    held: frozenset[TopicPartition]
+    owned: frozenset[TopicPartition]
 
 
 class ModernOwners(Watcher):
@@ -42,12 +42,12 @@ class ModernOwners(Watcher):
         group: Callable[[], ModernGroup | None],
         topics: Callable[[], Topics | None],
         stretches: Callable[[], int],
-        spoken_for: Collection[str] = (),
+        forged: Collection[str] = (),
     ) -> None:
         self._group = group
         self._topics = topics
         self._stretches = stretches
-        self._spoken_for = spoken_for
+        self._forged = forged
         self._stretch = -1
         self.converted_at: int | None = None
         """Epoch of the last conversion; at this epoch the assignment is that of the classic members."""
@@ -73,15 +73,15 @@ class ModernOwners(Watcher):
     def revoked(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
         del kind
         if (holder := self._holders.get(consumer.name)) is not None:
-            self._holders[consumer.name] = holder._replace(held=holder.held - partitions)
+            self._holders[consumer.name] = holder._replace(owned=holder.owned - partitions)
             self._leftover[consumer.name] = self._leftover.get(consumer.name, frozenset()) - partitions
 
     def answered(self, exchange: Exchange) -> None:
-        asked = exchange.asked
-        synced = isinstance(asked, SyncGroupRequest) and isinstance(exchange.answer, SyncGroupResponse)
+        request = exchange.request
+        synced = isinstance(request, SyncGroupRequest) and isinstance(exchange.answer, SyncGroupResponse)
         if synced and self._group() is not None and exchange.error == 0:
-            assert isinstance(asked, SyncGroupRequest)
-            self._synced.add(asked.member_id)
+            assert isinstance(request, SyncGroupRequest)
+            self._synced.add(request.member_id)
 
     def look(self, *, moved: bool) -> None:
         """Run the check if an assignment or the group changed; ``moved``: True if the group changed.
@@ -104,15 +104,15 @@ class ModernOwners(Watcher):
             self._synced.clear()
             self._leftover.clear()
             self.converted_at = group.epoch if any(m.is_classic for m in group.members.values()) else None
-        came, self._counted = group.members.keys() - self._counted, set(group.members)
+        joined, self._counted = group.members.keys() - self._counted, set(group.members)
         for holder in self._holders.values():
             member = group.members.get(holder.member_id)
-            if not holder.held or member is None or holder.consumer.member_id != holder.member_id:
+            if not holder.owned or member is None or holder.consumer.member_id != holder.member_id:
                 continue
-            if holder.member_id in self._spoken_for:
+            if holder.member_id in self._forged:
                 continue
-            more = holder.held - self._held(holder.member_id, member.current)
-            if (begins or holder.member_id in came) and member.is_classic:
+            more = holder.owned - self._coordinator_owned(holder.member_id, member.current)
+            if (begins or holder.member_id in joined) and member.is_classic:
                 self._leftover[holder.consumer.name] = more
                 self._synced.discard(holder.member_id)
             if more := more - self._leftover.get(holder.consumer.name, frozenset()):
@@ -121,13 +121,13 @@ class ModernOwners(Watcher):
                     f"but the coordinator assigns it to {self._owner(group, min(more))}"
                 )
 
-    def _held(self, member_id: str, current: CurrentAssignment) -> frozenset[TopicPartition]:
+    def _coordinator_owned(self, member_id: str, current: CurrentAssignment) -> frozenset[TopicPartition]:
         """Return a member's partitions in the coordinator, cached by epoch."""
-        known, held = self._has.get(member_id, (None, frozenset[TopicPartition]()))
-        if known is not current:
-            held = frozenset(TopicPartition(self._name(topic_id), p) for topic_id, p, _ in current.partitions())
-            self._has[member_id] = (current, held)
-        return held
+        cached, owned = self._has.get(member_id, (None, frozenset[TopicPartition]()))
+        if cached is not current:
+            owned = frozenset(TopicPartition(self._name(topic_id), p) for topic_id, p, _ in current.partitions())
+            self._has[member_id] = (current, owned)
+        return owned
 
     def _name(self, topic_id: bytes) -> str:
         name = self._names.get(topic_id)

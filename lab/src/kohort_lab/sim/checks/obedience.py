@@ -24,14 +24,14 @@ class Obedience(Watcher):
         self._impostor = impostor
         self._unknown: set[tuple[int, str]] = set()
 
-    def asked(self, exchange: Exchange) -> None:
-        if isinstance(exchange.asked, HeartbeatRequest) and exchange.client != self._impostor:
-            self.check_heartbeat(exchange.client, exchange.link_id, exchange.asked.member_id)
+    def requested(self, exchange: Exchange) -> None:
+        if isinstance(exchange.request, HeartbeatRequest) and exchange.client != self._impostor:
+            self.check_heartbeat(exchange.client, exchange.link_id, exchange.request.member_id)
 
     def answered(self, exchange: Exchange) -> None:
-        asked, answer = exchange.asked, exchange.answer
-        if isinstance(asked, HeartbeatRequest) and exchange.error is ErrorCode.UNKNOWN_MEMBER_ID:
-            self._unknown.add((exchange.link_id, asked.member_id))
+        request, answer = exchange.request, exchange.answer
+        if isinstance(request, HeartbeatRequest) and exchange.error is ErrorCode.UNKNOWN_MEMBER_ID:
+            self._unknown.add((exchange.link_id, request.member_id))
         elif isinstance(answer, JoinGroupResponse) and not answer.error_code:
             self._unknown.discard((exchange.link_id, answer.member_id))
         elif isinstance(answer, FetchResponse):

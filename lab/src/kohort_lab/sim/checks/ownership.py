@@ -59,10 +59,10 @@ class OneOwner(Watcher):
         self, consumer: WatchedConsumer, generation_id: int, taken: frozenset[TopicPartition]
     ) -> None:
         life = self._life.of(consumer.member_id)
-        for other, held in self._holders.values():
+        for other, owned in self._holders.values():
             stranger = other.identity != consumer.identity and other.generation_id == generation_id
             stranger = stranger and self._life.has_written(generation_id, other.member_id)
-            if stranger and self._life.of(other.member_id) == life and (both := taken & held):
+            if stranger and self._life.of(other.member_id) == life and (both := taken & owned):
                 raise CheckFailed(
                     f"{consumer.name} is assigned {min(both)} in generation {generation_id} "
                     f"before {other.name}, of the same generation, has revoked it"

@@ -17,7 +17,7 @@ from kohort_lab.sim.checks.broken import CheckFailed
 def check_parked(broker: Broker) -> None:
     """Check between events that each waiting request has an open connection, unmet conditions and a timer."""
     waiting = set(broker.state.connections.in_flight())
-    remembered = {asked.reply_to for asked in waiting_requests(broker.state.coordinator)} | set(broker.long_work)
+    remembered = {request.reply_to for request in waiting_requests(broker.state.coordinator)} | set(broker.long_work)
     for parked in broker.state.purgatory:
         connection = parked.reply_to.connection
         remembered.add(parked.reply_to)
@@ -25,9 +25,11 @@ def check_parked(broker: Broker) -> None:
             raise CheckFailed(f"a fetch waits for connection {connection}, which is closed")
         reading = parked.context
         assert isinstance(reading, OpenFetch)
-        there, wanted = bytes_there(broker.state, reading), reading.request.message.min_bytes
-        if there >= wanted:
-            raise CheckFailed(f"a fetch of connection {connection} waits for {wanted} bytes, but {there} are available")
+        there, min_bytes = bytes_there(broker.state, reading), reading.request.message.min_bytes
+        if there >= min_bytes:
+            raise CheckFailed(
+                f"a fetch of connection {connection} waits for {min_bytes} bytes, but {there} are available"
+            )
     if forgotten := sorted(waiting - remembered):
         api = APIS[forgotten[0].api_key].name
         raise CheckFailed(f"{api} on connection {forgotten[0].connection} waits without any pending response")
@@ -44,12 +46,16 @@ def waiting_requests(coordinator: Coordinator) -> Iterator[GroupRequest]:
 def bytes_there(state: BrokerState, reading: OpenFetch) -> int:
     """Return the bytes that a waiting fetch could return now, without unauthorized topics."""
     there = 0
-    for wanted in reading.plan.wanted:
-        if wanted.topic in reading.denied:
+    for partition in reading.plan.wanted:
+        if partition.topic in reading.denied:
             continue
         topic: Topic | None
-        topic = state.topics.by_id(wanted.topic) if isinstance(wanted.topic, bytes) else state.topics.get(wanted.topic)
-        log = topic.partitions[wanted.partition] if topic is not None else None
-        if log is not None and wanted.fetch_offset < log.high_watermark:
-            there += min(log.bytes_available(wanted.fetch_offset), wanted.max_bytes)
+        topic = (
+            state.topics.by_id(partition.topic)
+            if isinstance(partition.topic, bytes)
+            else state.topics.get(partition.topic)
+        )
+        log = topic.partitions[partition.partition] if topic is not None else None
+        if log is not None and partition.fetch_offset < log.high_watermark:
+            there += min(log.bytes_available(partition.fetch_offset), partition.max_bytes)
     return there

@@ -17,24 +17,24 @@ class Polls(Watcher):
         self._consumers = consumers
         self._joined_ms: dict[str, int] = {}
 
-    def asked(self, exchange: Exchange) -> None:
+    def requested(self, exchange: Exchange) -> None:
         consumer = self._consumers.get(exchange.client)
-        if consumer is not None and isinstance(exchange.asked, SyncGroupRequest):
+        if consumer is not None and isinstance(exchange.request, SyncGroupRequest):
             self._joined_ms[exchange.client] = exchange.sent_ms  # the interval starts at the join
-        asked = exchange.asked
+        request = exchange.request
         if (
             consumer is None
-            or not isinstance(asked, HeartbeatRequest | ConsumerGroupHeartbeatRequest)
+            or not isinstance(request, HeartbeatRequest | ConsumerGroupHeartbeatRequest)
             or consumer.polls
         ):
             return
-        if isinstance(asked, ConsumerGroupHeartbeatRequest) and asked.member_epoch < JOINING_EPOCH:
+        if isinstance(request, ConsumerGroupHeartbeatRequest) and request.member_epoch < JOINING_EPOCH:
             return  # a leave
         if exchange.sent_ms - consumer.frozen_until_ms <= SLACK_MS:
             return  # the process was frozen before its leave
-        if asked.member_id != consumer.member_id:
+        if request.member_id != consumer.member_id:
             return  # a request that waited for a connection precedes the LeaveGroup
-        since_ms = max(consumer.left_poll_ms, self._joined_ms.get(exchange.client, 0))
+        since_ms = max(consumer.poll_end_ms, self._joined_ms.get(exchange.client, 0))
         silent_ms = exchange.sent_ms - since_ms
         if silent_ms > consumer.max_poll_interval_ms + SLACK_MS:
             raise CheckFailed(

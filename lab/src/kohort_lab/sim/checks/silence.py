@@ -19,22 +19,22 @@ class Silence(Watcher):
     """
 
     def __init__(self) -> None:
-        self.heard_ms: dict[str, int] = {}
+        self.contact_ms: dict[str, int] = {}
 
-    def asked(self, exchange: Exchange) -> None:
-        if isinstance(exchange.asked, (HeartbeatRequest, SyncGroupRequest)):
-            self.heard_ms[exchange.client] = exchange.sent_ms
+    def requested(self, exchange: Exchange) -> None:
+        if isinstance(exchange.request, (HeartbeatRequest, SyncGroupRequest)):
+            self.contact_ms[exchange.client] = exchange.sent_ms
 
     def answered(self, exchange: Exchange) -> None:
         if isinstance(exchange.answer, JoinGroupResponse):
-            self.heard_ms[exchange.client] = exchange.answered_ms
+            self.contact_ms[exchange.client] = exchange.answered_ms
 
-    def check_heard(self, clients: Iterable[str], interval_ms: int, now_ms: int) -> None:
+    def check_contacts(self, clients: Iterable[str], interval_ms: int, now_ms: int) -> None:
         """Check in the calm phase that no member is silent for longer than ``interval_ms``, which includes network
         delay.
         """
         for client in clients:
-            silent_ms = now_ms - self.heard_ms.get(client, now_ms)
+            silent_ms = now_ms - self.contact_ms.get(client, now_ms)
             if silent_ms > interval_ms + SLACK_MS:
                 raise CheckFailed(
                     f"{client} has sent no heartbeat for {silent_ms} ms; its interval is {interval_ms} ms"

@@ -20,12 +20,12 @@ class Strangers(Watcher):
         self._timers_of = timers_of
 
     def answered(self, exchange: Exchange) -> None:
-        asked, answer = exchange.asked, exchange.answer
-        if not isinstance(asked, OffsetCommitRequest) or not isinstance(answer, OffsetCommitResponse):
+        request, answer = exchange.request, exchange.answer
+        if not isinstance(request, OffsetCommitRequest) or not isinstance(answer, OffsetCommitResponse):
             return
         codes = {p.error_code for topic in answer.topics for p in topic.partitions}
-        if asked.generation_id_or_member_epoch < 0 and ErrorCode.NONE in codes:
-            self.check_empty(asked.group_id, exchange.client)
+        if request.generation_id_or_member_epoch < 0 and ErrorCode.NONE in codes:
+            self.check_empty(request.group_id, exchange.client)
 
     def check_empty(self, group_id: str, who: str) -> None:
         members = sorted(key.member_id for key in self._timers_of(group_id) if key.kind == "session")

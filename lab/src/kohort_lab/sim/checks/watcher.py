@@ -17,7 +17,7 @@ class WatchedConsumer(Protocol):
     """Consumer as checks see it."""
 
     name: str
-    left_poll_ms: int
+    poll_end_ms: int
     """Time of the user's last return from poll(), in ms."""
     frozen_until_ms: int
     """End time of the last freeze of the process, in ms."""
@@ -35,7 +35,7 @@ class WatchedConsumer(Protocol):
     @property
     def alive(self) -> bool: ...
     @property
-    def is_held_up(self) -> bool: ...
+    def is_delayed(self) -> bool: ...
     @property
     def is_rebalancing(self) -> bool: ...
     @property
@@ -62,7 +62,7 @@ class Exchange:
     version: int
     correlation_id: int
     sent_ms: int
-    asked: Message | None = None
+    request: Message | None = None
     answer: Message | None = None
     answered_ms: int = -1
 
@@ -99,7 +99,7 @@ class Watcher:
     def committed(self, consumer: WatchedConsumer, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         """Handle an acknowledged commit of the user."""
 
-    def asked(self, exchange: Exchange) -> None:
+    def requested(self, exchange: Exchange) -> None:
         """Handle a sent request; only decoded ones, unless ``hears_all``."""
 
     def answered(self, exchange: Exchange) -> None:

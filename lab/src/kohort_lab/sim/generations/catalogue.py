@@ -64,8 +64,8 @@ class BrokerGroup(GroupWorld):
         broker = self.coordinator
         if broker is None:
             return False
-        known = {key.member_id for key in broker.state.coordinator.timers_of(GROUP) if key.kind in SESSIONS}
-        return member.member_id not in known
+        member_ids = {key.member_id for key in broker.state.coordinator.timers_of(GROUP) if key.kind in SESSIONS}
+        return member.member_id not in member_ids
 
     def cut_off(self, member: GroupMember, for_ms: int) -> None:
         assert isinstance(member, LeavingConsumer)
@@ -113,14 +113,14 @@ class TreeGroup(GroupWorld):
 
     def began(self) -> None:
         for number in range(NODES):
-            self.broker_came(number)
+            self.broker_returned(number)
         self._controller.start()
         self.topic_grew()
 
-    def broker_went(self, number: int) -> None:
+    def broker_stopped(self, number: int) -> None:
         self._brokers[number].end()
 
-    def broker_came(self, number: int) -> None:
+    def broker_returned(self, number: int) -> None:
         session = self._brokers[number]
         session.start()
         session.ask(Create(f"{BROKERS}/{number}", "", ephemeral=True), lambda _: None)

@@ -106,10 +106,10 @@ class GroupWorld(ABC):
     def began(self) -> None:  # noqa: B027  # a generation that keeps nothing beside the brokers adds nothing
         """Start additional servers after the brokers."""
 
-    def broker_went(self, number: int) -> None:  # noqa: B027  # the same
+    def broker_stopped(self, number: int) -> None:  # noqa: B027  # the same
         """Handle the stop of a broker."""
 
-    def broker_came(self, number: int) -> None:  # noqa: B027  # the same
+    def broker_returned(self, number: int) -> None:  # noqa: B027  # the same
         """Handle the return of a broker."""
 
     def topic_grew(self) -> None:  # noqa: B027  # the same
@@ -143,12 +143,12 @@ class GroupWorld(ABC):
         """Stop the group's coordinator for ``AWAY_MS``."""
         number = self.coordinator_node
         self.cluster.stop_node(number)
-        self.broker_went(number)
+        self.broker_stopped(number)
         self.world.after(AWAY_MS, lambda: self._bring_back(number))
 
     def _bring_back(self, number: int) -> None:
         self.cluster.start_node(number)
-        self.broker_came(number)
+        self.broker_returned(number)
 
     def grow(self) -> None:
         """Add one partition per four existing ones."""

@@ -83,43 +83,43 @@ class Holdings(Watcher):
 
     def owners(self) -> dict[TopicPartition, str]:
         """Return one owner of each owned partition."""
-        return {partition: next(iter(held)) for partition, held in self._owners.items() if held}
+        return {partition: next(iter(owners)) for partition, owners in self._owners.items() if owners}
 
     def forget_interruptions(self) -> None:
         """Reset ``interrupted`` to the partitions that have no owner."""
-        self.interrupted = {partition for partition, held in self._owners.items() if not held}
+        self.interrupted = {partition for partition, owners in self._owners.items() if not owners}
 
     def took(self, consumer: WatchedConsumer, generation_id: int, owned: frozenset[TopicPartition]) -> None:
         del generation_id
-        held = self._members.setdefault(consumer.name, MemberHoldings(consumer))
-        self._release(held, held.partitions - owned)
+        member = self._members.setdefault(consumer.name, MemberHoldings(consumer))
+        self._release(member, member.partitions - owned)
         for partition in owned:
-            held.partitions.add(partition)
-            held.fenced.discard(partition)
-            if not held.asleep:
-                self._own(held, partition)
+            member.partitions.add(partition)
+            member.fenced.discard(partition)
+            if not member.asleep:
+                self._own(member, partition)
 
     def revoked(self, consumer: WatchedConsumer, kind: str, partitions: frozenset[TopicPartition]) -> None:
-        held = self._members.get(consumer.name)
-        if held is not None:
-            self._release(held, held.partitions & partitions)
-            held.asleep = held.asleep and kind != "killed"
+        member = self._members.get(consumer.name)
+        if member is not None:
+            self._release(member, member.partitions & partitions)
+            member.asleep = member.asleep and kind != "killed"
 
     def sleeps(self, name: str) -> None:
         """Handle the start of a process freeze."""
-        held = self._members.get(name)
-        if held is not None:
-            for partition in held.partitions:
-                self._disown(held, partition)
-            held.asleep = True
+        member = self._members.get(name)
+        if member is not None:
+            for partition in member.partitions:
+                self._disown(member, partition)
+            member.asleep = True
 
     def wakes(self, name: str) -> None:
         """Handle the end of a process freeze; the process owns its partitions again."""
-        held = self._members.get(name)
-        if held is not None and held.asleep:
-            held.asleep = False
-            for partition in held.partitions:
-                self._own(held, partition, came_back=True)
+        member = self._members.get(name)
+        if member is not None and member.asleep:
+            member.asleep = False
+            for partition in member.partitions:
+                self._own(member, partition, is_resumed=True)
 
     def read(self, consumer: WatchedConsumer, records: list[Record]) -> None:
         del consumer  # any consumer
@@ -135,28 +135,28 @@ class Holdings(Watcher):
             account.unowned_ms, account.split_ms, account.zombie_ms, account.reread + again, account.read + len(records)
         )
 
-    def _release(self, held: MemberHoldings, partitions: Iterable[TopicPartition]) -> None:
+    def _release(self, member: MemberHoldings, partitions: Iterable[TopicPartition]) -> None:
         for partition in list(partitions):
-            self._disown(held, partition)
-            held.partitions.discard(partition)
-            held.fenced.discard(partition)
+            self._disown(member, partition)
+            member.partitions.discard(partition)
+            member.fenced.discard(partition)
 
-    def _own(self, held: MemberHoldings, partition: TopicPartition, *, came_back: bool = False) -> None:
+    def _own(self, member: MemberHoldings, partition: TopicPartition, *, is_resumed: bool = False) -> None:
         owners = self._owners.setdefault(partition, {})
-        if held.consumer.name in owners:
+        if member.consumer.name in owners:
             return
         with_whom = list(owners.values())
-        if came_back and with_whom and self._is_fenced(held.consumer):
-            held.fenced.add(partition)
+        if is_resumed and with_whom and self._is_fenced(member.consumer):
+            member.fenced.add(partition)
         for other in with_whom:
-            if not came_back and self._is_fenced(other.consumer):
+            if not is_resumed and self._is_fenced(other.consumer):
                 other.fenced.add(partition)
-        self._change(partition, lambda: owners.__setitem__(held.consumer.name, held))
+        self._change(partition, lambda: owners.__setitem__(member.consumer.name, member))
 
-    def _disown(self, held: MemberHoldings, partition: TopicPartition) -> None:
+    def _disown(self, member: MemberHoldings, partition: TopicPartition) -> None:
         owners = self._owners[partition]
-        if held.consumer.name in owners:
-            self._change(partition, lambda: owners.pop(held.consumer.name))
+        if member.consumer.name in owners:
+            self._change(partition, lambda: owners.pop(member.consumer.name))
 
     def _change(self, partition: TopicPartition, act: Callable[[], object]) -> None:
         """Change the owners of a partition and update the counters."""
@@ -173,7 +173,7 @@ class Holdings(Watcher):
         if not owners:
             self._unowned += by
         elif len(owners) > 1:
-            could_commit = sum(partition not in held.fenced for held in owners.values())
+            could_commit = sum(partition not in owner.fenced for owner in owners.values())
             if could_commit > 1:
                 self._split += by
             else:

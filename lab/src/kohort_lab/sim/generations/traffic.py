@@ -30,7 +30,7 @@ from kohort_lab.sim.tree.messages import (
 )
 
 COORDINATION: Final = frozenset({"FindCoordinator", "JoinGroup", "SyncGroup", "LeaveGroup", "OffsetFetch"})
-TOLD_BY_HEARTBEAT: Final = frozenset(
+HEARTBEAT_NOTICES: Final = frozenset(
     {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION}
 )
 CONSUMER_GROUP_HEARTBEAT: Final = 68
@@ -49,26 +49,26 @@ class Traffic(Watcher):
         self.requests = 0
         self.notifications = 0
 
-    def asked(self, exchange: Exchange) -> None:
-        if exchange.client in self.members and (exchange.api.name in COORDINATION or _says_something(exchange.asked)):
+    def requested(self, exchange: Exchange) -> None:
+        if exchange.client in self.members and (exchange.api.name in COORDINATION or _says_something(exchange.request)):
             self.requests += 1
 
     def answered(self, exchange: Exchange) -> None:
         if exchange.client not in self.members:
             return
-        if exchange.api.name == "Heartbeat" and exchange.error in TOLD_BY_HEARTBEAT:
+        if exchange.api.name == "Heartbeat" and exchange.error in HEARTBEAT_NOTICES:
             self.notifications += 1
         elif isinstance(exchange.answer, ConsumerGroupHeartbeatResponse):
-            has_asked = getattr(exchange.asked, "member_epoch", 0) <= JOINING_EPOCH
-            is_told = exchange.answer.assignment is not None or exchange.error in FENCED
-            self.notifications += is_told and not has_asked
+            is_joining = getattr(exchange.request, "member_epoch", 0) <= JOINING_EPOCH
+            is_notified = exchange.answer.assignment is not None or exchange.error in FENCED
+            self.notifications += is_notified and not is_joining
 
 
-def _says_something(asked: Message | None) -> bool:
+def _says_something(request: Message | None) -> bool:
     """Return True if a heartbeat joins, leaves or reports owned partitions."""
-    if not isinstance(asked, ConsumerGroupHeartbeatRequest):
+    if not isinstance(request, ConsumerGroupHeartbeatRequest):
         return False
-    return asked.member_epoch <= JOINING_EPOCH or asked.topic_partitions is not None
+    return request.member_epoch <= JOINING_EPOCH or request.topic_partitions is not None
 
 
 class TreeTraffic:
@@ -105,7 +105,7 @@ class TreeTraffic:
                 self._each[link_id].discard(message.number)
                 self._traffic.requests += len(message.children)
 
-    def link_gone(self, link_id: int) -> None:
+    def link_closed(self, link_id: int) -> None:
         self._links.pop(link_id, None)
         self._each.pop(link_id, None)
 

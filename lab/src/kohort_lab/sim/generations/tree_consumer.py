@@ -34,7 +34,7 @@ class TreeConsumer(EngineActor):
         super().__init__(name, context)
         self.session = session
         session.user = self
-        self.left_poll_ms = 0
+        self.poll_end_ms = 0
         self._config = config
         self._watcher = context.checks
         self._machine: ConsumerMachine | None = None
@@ -108,7 +108,7 @@ class TreeConsumer(EngineActor):
         return set(self._machine.subscription.assigned) if self._machine is not None else set()
 
     @property
-    def is_held_up(self) -> bool:
+    def is_delayed(self) -> bool:
         return self.frozen
 
     @property
@@ -173,19 +173,19 @@ class TreeConsumer(EngineActor):
     def _run(self, work: Generator[Any, Any, Any], then: Callable[[Any], None]) -> None:
         self._go_on(work, None, then, self._life)
 
-    def _go_on(self, work: Generator[Any, Any, Any], came: Any, then: Callable[[Any], None], life: int) -> None:
+    def _go_on(self, work: Generator[Any, Any, Any], response: Any, then: Callable[[Any], None], life: int) -> None:
         while life == self._life:
             try:
-                effect = work.send(came)
+                effect = work.send(response)
             except StopIteration as end:
                 then(end.value)
                 return
             match effect:
                 case StopReading():
-                    came = self._stop_reading()
+                    response = self._stop_reading()
                 case StartReading(offsets=offsets):
                     self._start_reading(offsets)
-                    came = None
+                    response = None
                 case Sleep(for_ms=for_ms, round_trips=round_trips):
                     wait_ms = for_ms + round_trips * self.session.rtt_ms
                     go_on = lambda: self._when_awake(lambda: self._go_on(work, None, then, life))  # noqa: E731

@@ -145,20 +145,20 @@ def sync_forgotten(patch: Patch) -> None:
 
 @bug("coordinator", "a member that missed the rebalance stays in the generation")
 def late_member_stays(patch: Patch) -> None:
-    def remove(real: Any, group: ClassicGroup, ctx: Any, out: Outcome, member_id: str, why: str, *asked: Any) -> Any:
+    def remove(real: Any, group: ClassicGroup, ctx: Any, out: Outcome, member_id: str, why: str, *rest: Any) -> Any:
         if why == "join_timeout" and group.round.awaiting_join:
             return group.round.members[member_id]
-        return real(group, ctx, out, member_id, why, *asked)
+        return real(group, ctx, out, member_id, why, *rest)
 
     patch.function(rebalance.remove_member, remove)
 
 
 @bug("coordinator", "a leaving member is not removed")
 def leave_ignored(patch: Patch) -> None:
-    def remove(real: Any, group: ClassicGroup, ctx: Any, out: Outcome, member_id: str, why: str, *asked: Any) -> Any:
+    def remove(real: Any, group: ClassicGroup, ctx: Any, out: Outcome, member_id: str, why: str, *rest: Any) -> Any:
         if why == "left":
             return group.round.members[member_id]
-        return real(group, ctx, out, member_id, why, *asked)
+        return real(group, ctx, out, member_id, why, *rest)
 
     patch.function(rebalance.remove_member, remove)
 

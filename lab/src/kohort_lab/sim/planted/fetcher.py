@@ -83,9 +83,9 @@ def session_survives_loss(patch: Patch) -> None:
 
 @bug("fetcher", "a fetch session does not send a changed position")
 def session_not_told(patch: Patch) -> None:
-    def build(real: Any, session: FetchSession, wanted: Any) -> Any:
-        known = {p: w for p, w in session._known.items() if p in wanted}
-        return real(session, {**wanted, **known})
+    def build(real: Any, session: FetchSession, partitions: Any) -> Any:
+        cached = {p: w for p, w in session._known.items() if p in partitions}
+        return real(session, {**partitions, **cached})
 
     patch.method(FetchSession, "build", build)
 

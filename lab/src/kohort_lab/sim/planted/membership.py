@@ -17,22 +17,22 @@ from kohort_lab.sim.planted.patch import Patch
 
 @bug("membership", "a member ignores UNKNOWN_MEMBER_ID")
 def zombie_does_not_notice(patch: Patch) -> None:
-    def on_heartbeat(real: Any, membership: ClassicMembership, asked: Any, response: Any, now_ms: int) -> None:
+    def on_heartbeat(real: Any, membership: ClassicMembership, request: Any, response: Any, now_ms: int) -> None:
         if response.error_code != ErrorCode.UNKNOWN_MEMBER_ID:
-            real(membership, asked, response, now_ms)
+            real(membership, request, response, now_ms)
 
     patch.method(ClassicMembership, "_on_heartbeat", on_heartbeat)
 
 
 @bug("membership", "a cooperative member joins without its owned partitions")
 def owned_not_said(patch: Patch) -> None:
-    def said(real: Any, *args: Any) -> Any:
+    def without_owned(real: Any, *args: Any) -> Any:
         subscription = real(*args)
         subscription.owned_partitions.clear()
         subscription.user_data = None
         return subscription
 
-    patch.method(MemberMessages, "_subscription_metadata", said)
+    patch.method(MemberMessages, "_subscription_metadata", without_owned)
 
 
 @bug("membership", "an eager member keeps its partitions while it joins")
@@ -89,13 +89,13 @@ def partition_given_twice(patch: Patch) -> None:
     from kohort.wire.consumer_protocol import build_assignment, parse_assignment
 
     def assignments(real: Any, leader: GroupLeader, now_ms: int) -> Any:
-        given = real(leader, now_ms)
-        if given and len(given) > 1:
-            first, last = (parse_assignment(bytes(given[i].assignment)) for i in (0, -1))
+        assignments_of_members = real(leader, now_ms)
+        if assignments_of_members and len(assignments_of_members) > 1:
+            first, last = (parse_assignment(bytes(assignments_of_members[i].assignment)) for i in (0, -1))
             if first.partitions and first.partitions[0] not in last.partitions:
                 last.partitions.append(first.partitions[0])
-                given[-1].assignment = build_assignment(last)
-        return given
+                assignments_of_members[-1].assignment = build_assignment(last)
+        return assignments_of_members
 
     patch.method(GroupLeader, "assignments", assignments)
 
@@ -131,7 +131,7 @@ def revoked_without_commit(patch: Patch) -> None:
 
 @bug("membership", "a retried commit overwrites a later commit")
 def older_commit_comes_last(patch: Patch) -> None:
-    patch.method(CommitOrder, "still_pending", lambda _real, _order, _number, left: left)
+    patch.method(CommitOrder, "still_pending", lambda _real, _order, _number, remaining: remaining)
     patch.method(Commits, "_overlaps_later_commit", lambda *_: False)
 
 

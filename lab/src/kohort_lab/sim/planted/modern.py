@@ -89,8 +89,8 @@ def leaver_stays(patch: Patch) -> None:
 
 @bug(AREA, "the group epoch does not increase after a leave", WORLD)
 def epoch_stays_when_one_goes(patch: Patch) -> None:
-    def remove(real: Any, group: Any, gone: Any, cause: Any, ctx: Any, out: Outcome) -> None:
-        real(group, gone, cause, ctx, out)
+    def remove(real: Any, group: Any, removed: Any, cause: Any, ctx: Any, out: Outcome) -> None:
+        real(group, removed, cause, ctx, out)
         out.records[:] = [record for record in out.records if not isinstance(record, EpochWritten)]
 
     patch.function(fencing.remove_members, remove)
@@ -103,8 +103,8 @@ def assignment_untold(patch: Patch) -> None:
 
 @bug(AREA, "a response without assignment has the previous epoch", WORLD)
 def epoch_goes_back(patch: Patch) -> None:
-    def answer(real: Any, member_id: str, epoch: int, interval_ms: int, told: Any) -> Any:
-        return real(member_id, epoch if told is not None else max(1, epoch - 1), interval_ms, told)
+    def answer(real: Any, member_id: str, epoch: int, interval_ms: int, assignment: Any) -> Any:
+        return real(member_id, epoch if assignment is not None else max(1, epoch - 1), interval_ms, assignment)
 
     patch.function(heartbeat._answer, answer)
 
@@ -190,9 +190,9 @@ def rejoin_untold(patch: Patch) -> None:
 
 @bug(AREA, "a fenced member continues", WORLD)
 def fenced_member_goes_on(patch: Patch) -> None:
-    def on_error(real: Any, membership: ConsumerMembership, code: ErrorCode, said: Any, now_ms: int) -> None:
+    def on_error(real: Any, membership: ConsumerMembership, code: ErrorCode, message: Any, now_ms: int) -> None:
         fenced = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
-        real(membership, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if code in fenced else code, said, now_ms)
+        real(membership, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if code in fenced else code, message, now_ms)
 
     patch.method(ConsumerMembership, "_on_error", on_error)
 
@@ -210,20 +210,20 @@ def revoked_before_told(patch: Patch) -> None:
 
 @bug(AREA, "the user gets no revocation callback and keeps the partitions", WORLD)
 def revocation_untold(patch: Patch) -> None:
-    def tell(real: Any, this: Rebalancing, kind: str, partitions: Any, **then: Any) -> None:
+    def request_callback(real: Any, this: Rebalancing, kind: str, partitions: Any, **then: Any) -> None:
         untold = kind == "revoked" and isinstance(this, Reconciliation)
         real(this, kind, () if untold else partitions, **then)
 
-    patch.method(Rebalancing, "_request_callback", tell)
+    patch.method(Rebalancing, "_request_callback", request_callback)
 
 
 @bug(AREA, "the user gets no callback for lost partitions before the rejoin", WORLD)
 def loss_untold(patch: Patch) -> None:
-    def tell(real: Any, this: Rebalancing, kind: str, partitions: Any, **then: Any) -> None:
+    def request_callback(real: Any, this: Rebalancing, kind: str, partitions: Any, **then: Any) -> None:
         untold = kind == "lost" and isinstance(this, Reconciliation)
         real(this, kind, () if untold else partitions, **then)
 
-    patch.method(Rebalancing, "_request_callback", tell)
+    patch.method(Rebalancing, "_request_callback", request_callback)
 
 
 @bug(AREA, "a member never sends its owned partitions", WORLD)

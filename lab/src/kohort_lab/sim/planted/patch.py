@@ -60,8 +60,8 @@ class Patch:
             if entry is original:
                 changed = replacement
             elif is_dataclass(entry) and not isinstance(entry, type):
-                held = {f.name: replacement for f in fields(entry) if getattr(entry, f.name, None) is original}
-                changed = replace(entry, **held) if held else entry
+                replaced = {f.name: replacement for f in fields(entry) if getattr(entry, f.name, None) is original}
+                changed = replace(entry, **replaced) if replaced else entry
             if changed is not entry:
                 self._undo.append(partial(table.__setitem__, key, entry))
                 table[key] = changed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kohort.wire.frames import FrameReader
 from kohort_lab.sim.network import Address, Network
 from kohort_lab.sim.tree.messages import FRAME_MAX, framed, parse_to_server
-from kohort_lab.sim.tree.server import Told, TreeServer
+from kohort_lab.sim.tree.server import Outgoing, TreeServer
 from kohort_lab.sim.world import World
 
 
@@ -26,15 +26,15 @@ class TreeHost:
 
     def peer_received(self, link: int, data: bytes) -> None:
         for frame in self._readers[link].feed(data):
-            self._tell(self.server.received(link, parse_to_server(frame), self._world.now_ms))
+            self._send(self.server.received(link, parse_to_server(frame), self._world.now_ms))
         self._arm()
 
-    def peer_gone(self, link: int) -> None:
+    def peer_disconnected(self, link: int) -> None:
         self._readers.pop(link, None)
-        self.server.link_gone(link)
+        self.server.link_closed(link)
 
-    def _tell(self, told: Told) -> None:
-        for link, message in told:
+    def _send(self, messages: Outgoing) -> None:
+        for link, message in messages:
             self._network.server_sends(link, framed(message))
 
     def _arm(self) -> None:
@@ -46,5 +46,5 @@ class TreeHost:
     def _wake(self, at_ms: int) -> None:
         if self._wake_at_ms == at_ms:
             self._wake_at_ms = None
-            self._tell(self.server.tick(self._world.now_ms))
+            self._send(self.server.tick(self._world.now_ms))
             self._arm()

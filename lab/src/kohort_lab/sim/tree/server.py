@@ -31,7 +31,7 @@ from kohort_lab.sim.tree.messages import (
     Write,
 )
 
-Told = list[tuple[int, ToClient]]
+Outgoing = list[tuple[int, ToClient]]
 """Messages with the link of their receiver."""
 
 
@@ -50,10 +50,10 @@ class TreeLife:
 
     session_id: int
     timeout_ms: int
-    heard_ms: int
+    contact_ms: int
     link: int | None
     ephemeral: dict[str, None] = field(default_factory=dict)
-    unheard: list[Changed] = field(default_factory=list)
+    missed: list[Changed] = field(default_factory=list)
     """Watches that fired without a connection."""
 
 
@@ -68,42 +68,42 @@ class TreeServer:
         self._watches_of_children: dict[str, dict[int, None]] = {}
         self._ends: list[tuple[int, int]] = []
         self._last_session = 0
-        self._told: Told = []
+        self._outgoing: Outgoing = []
 
-    def received(self, link: int, message: ToServer, now_ms: int) -> Told:
+    def received(self, link: int, message: ToServer, now_ms: int) -> Outgoing:
         """Handle a message; return the messages to send."""
         if isinstance(message, OpenSession):
             self._open(link, message, now_ms)
         elif (life := self._by_link.get(link)) is not None:
-            life.heard_ms = now_ms
+            life.contact_ms = now_ms
             if isinstance(message, Numbered):
-                self._told.append((link, self._answer(life, message)))
+                self._outgoing.append((link, self._answer(life, message)))
             elif isinstance(message, Ping):
-                self._told.append((link, message))
+                self._outgoing.append((link, message))
             elif isinstance(message, End):
                 self._end(life)
-        return self._take_told()
+        return self._take_outgoing()
 
-    def link_gone(self, link: int) -> None:
+    def link_closed(self, link: int) -> None:
         """Handle a closed connection; its session continues."""
         life = self._by_link.pop(link, None)
         if life is not None:
             life.link = None
 
-    def tick(self, now_ms: int) -> Told:
+    def tick(self, now_ms: int) -> Outgoing:
         """End the expired sessions."""
         while self._ends and self._ends[0][0] <= now_ms:
             _, session_id = heapq.heappop(self._ends)
             life = self._sessions.get(session_id)
             if life is None:
                 continue
-            if life.heard_ms + life.timeout_ms > now_ms:
-                heapq.heappush(self._ends, (life.heard_ms + life.timeout_ms, session_id))
+            if life.contact_ms + life.timeout_ms > now_ms:
+                heapq.heappush(self._ends, (life.contact_ms + life.timeout_ms, session_id))
                 continue
             if life.link is not None:
-                self._told.append((life.link, Expired()))
+                self._outgoing.append((life.link, Expired()))
             self._end(life)
-        return self._take_told()
+        return self._take_outgoing()
 
     @property
     def wake_at_ms(self) -> int | None:
@@ -120,26 +120,26 @@ class TreeServer:
         node = self._nodes.get(path)
         return None if node is None else node.data
 
-    def _take_told(self) -> Told:
-        told, self._told = self._told, []
-        return told
+    def _take_outgoing(self) -> Outgoing:
+        outgoing, self._outgoing = self._outgoing, []
+        return outgoing
 
-    def _open(self, link: int, wanted: OpenSession, now_ms: int) -> None:
-        life = self._sessions.get(wanted.session_id)
-        if life is None and wanted.session_id:
-            self._told.append((link, Expired()))
+    def _open(self, link: int, request: OpenSession, now_ms: int) -> None:
+        life = self._sessions.get(request.session_id)
+        if life is None and request.session_id:
+            self._outgoing.append((link, Expired()))
             return
         if life is None:
             self._last_session += 1
-            life = TreeLife(self._last_session, wanted.timeout_ms, now_ms, link)
+            life = TreeLife(self._last_session, request.timeout_ms, now_ms, link)
             self._sessions[life.session_id] = life
             heapq.heappush(self._ends, (now_ms + life.timeout_ms, life.session_id))
         if life.link is not None:
             self._by_link.pop(life.link, None)
-        life.link, life.heard_ms = link, now_ms
+        life.link, life.contact_ms = link, now_ms
         self._by_link[link] = life
-        unheard, life.unheard = life.unheard, []
-        self._told += [(link, SessionOpened(life.session_id)), *((link, event) for event in unheard)]
+        missed, life.missed = life.missed, []
+        self._outgoing += [(link, SessionOpened(life.session_id)), *((link, event) for event in missed)]
 
     def _end(self, life: TreeLife) -> None:
         del self._sessions[life.session_id]
@@ -148,18 +148,18 @@ class TreeServer:
         for path in list(life.ephemeral):
             self._remove(path)
 
-    def _answer(self, life: TreeLife, asked: Numbered) -> TreeAnswer:
-        request = asked.request
+    def _answer(self, life: TreeLife, numbered: Numbered) -> TreeAnswer:
+        request = numbered.request
         node = self._nodes.get(request.path)
         error, data, children = "", "", {}
         match request:
-            case Create(path=path, data=wanted, ephemeral=ephemeral):
+            case Create(path=path, data=content, ephemeral=ephemeral):
                 if node is None:
-                    self._make(path, wanted, life if ephemeral else None)
+                    self._make(path, content, life if ephemeral else None)
                 else:
                     error, data = NODE_EXISTS, node.data
-            case Write(path=path, data=wanted):
-                self._write(path, wanted)
+            case Write(path=path, data=content):
+                self._write(path, content)
             case Delete(path=path):
                 error = NO_NODE if node is None else ""
                 self._remove(path)
@@ -169,7 +169,7 @@ class TreeServer:
                 names = node.children if node is not None else ()
                 children = {name: self._nodes[_below(path, name)].data for name in names}
         self._maybe_watch(life, request)
-        return TreeAnswer(asked.number, error, data, children)
+        return TreeAnswer(numbered.number, error, data, children)
 
     def _maybe_watch(self, life: TreeLife, request: TreeRequest) -> None:
         if isinstance(request, Read | ReadEach) and request.watch:
@@ -211,9 +211,9 @@ class TreeServer:
         for session_id in watches.pop(path, ()):
             life = self._sessions.get(session_id)
             if life is not None and life.link is not None:
-                self._told.append((life.link, Changed(path)))
+                self._outgoing.append((life.link, Changed(path)))
             elif life is not None:
-                life.unheard.append(Changed(path))
+                life.missed.append(Changed(path))
 
 
 def _parent(path: str) -> tuple[str, str]:

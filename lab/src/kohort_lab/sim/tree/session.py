@@ -65,17 +65,17 @@ class TreeSession:
         self._reader = FrameReader(FRAME_MAX)
         self._session_id = 0
         self._had_session = False
-        self._heard_ms = 0
+        self._contact_ms = 0
         self._numbers = 0
         self._waiting: dict[int, tuple[TreeRequest, Then, int]] = {}
         self._frozen_until_ms = 0
-        self._held: list[Callable[[], None]] = []
+        self._queued: list[Callable[[], None]] = []
 
     def start(self) -> None:
         """Open a session; ``user`` receives its events."""
         self._alive, self._session_id, self._had_session, self._is_open = True, 0, False, False
         self._waiting.clear()
-        self._held.clear()
+        self._queued.clear()
         self._connect()
         self._life += 1
         self._beat_later(self._life)
@@ -102,15 +102,15 @@ class TreeSession:
     def _thaw(self) -> None:
         if self._world.now_ms < self._frozen_until_ms:
             return
-        held, self._held = self._held, []
-        for act in held:
+        queued, self._queued = self._queued, []
+        for act in queued:
             act()
 
     def _unless_frozen(self, act: Callable[[], None]) -> None:
         if not self._alive:
             return
         if self._world.now_ms < self._frozen_until_ms:
-            self._held.append(act)
+            self._queued.append(act)
         else:
             act()
 
@@ -128,7 +128,7 @@ class TreeSession:
         self._connection += 1
         self._is_open = False
         self._reader = FrameReader(FRAME_MAX)
-        self._heard_ms = self._world.now_ms
+        self._contact_ms = self._world.now_ms
         self._network.open(self, self._connection, self._address)
 
     def _reconnect_later(self) -> None:
@@ -151,7 +151,7 @@ class TreeSession:
             return
         if self._is_open:
             self._send(Ping())
-        if self._is_open and self._world.now_ms - self._heard_ms > 2 * self._timeout_ms // 3:
+        if self._is_open and self._world.now_ms - self._contact_ms > 2 * self._timeout_ms // 3:
             self._network.client_closes(self, self._connection)
             self._reconnect_later()
         self._beat_later(life)
@@ -178,7 +178,7 @@ class TreeSession:
         if connection != self._connection:
             return
         for frame in self._reader.feed(data):
-            self._heard_ms = self._world.now_ms
+            self._contact_ms = self._world.now_ms
             self._take(parse_to_client(frame))
             if connection != self._connection:
                 return
@@ -186,8 +186,8 @@ class TreeSession:
     def _take(self, message: ToClient) -> None:
         match message:
             case TreeAnswer(number=number):
-                _, then, asked_ms = self._waiting.pop(number)
-                self.rtt_ms = self._world.now_ms - asked_ms
+                _, then, sent_ms = self._waiting.pop(number)
+                self.rtt_ms = self._world.now_ms - sent_ms
                 then(message)
             case Changed(path=path):
                 if self.user is not None:

@@ -30,7 +30,7 @@ TRANSACTION_MS: Final = (10_000, 30_000)
 ROUND_TRIPS: Final = 8
 """Round trips of a transaction: partitions, group, records, offsets, end; and a fetch."""
 THINKING_MS: Final = 500
-LEFT_OUT: Final = frozenset({"admin", "double", "clock jump", SEEKS, *FAULTS_OF_STRANGERS})
+OMITTED_FAULTS: Final = frozenset({"admin", "double", "clock jump", SEEKS, *FAULTS_OF_STRANGERS})
 """Faults left out: a clock jump expires every transaction, a seek copies records again, others need missing actors."""
 
 
@@ -38,7 +38,7 @@ def plan_of_copies(seed: int) -> Plan:
     plan = plan_of(seed)
     return replace(
         plan,
-        faults=plan.faults - LEFT_OUT | ({"freeze member", "slow handler"} if plan.faults else set()),
+        faults=plan.faults - OMITTED_FAULTS | ({"freeze member", "slow handler"} if plan.faults else set()),
         records=max(plan.records, 60),
         # As in Kafka, a static member that dies before a revocation and returns leaves the partition without owner.
         static=plan.static and "cooperative-sticky" not in plan.assignors,
@@ -97,9 +97,9 @@ class CopyingGroup(Simulation):
         self.durability.check_end(self.broker.broker, self.producer.acknowledged)
 
     def _logs(self, *topics: str) -> list[PartitionLog]:
-        known = self.topics()
-        assert known is not None
-        found = [known.get(name) for name in topics]
+        topics_by_name = self.topics()
+        assert topics_by_name is not None
+        found = [topics_by_name.get(name) for name in topics]
         return [log for topic in found if topic is not None for log in topic.partitions]
 
     def why_not_settled(self) -> str | None:

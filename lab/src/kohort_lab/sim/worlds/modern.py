@@ -160,10 +160,10 @@ class ModernGroups(ThreeNodes):
         )
 
     def checks_of_groups(self, life: GroupLife) -> list[Watcher]:
-        spoken_for = self.overheard.spoken_for
+        forged = self.overheard.forged
         self._life, self._changes = life, GroupChanges()
-        self.owners = ModernOwners(self.modern_group, self.topics, lambda: life.stretches, spoken_for)
-        self.holds = ModernGroupHolds(self.modern_group, lambda: life.stretches, self.options.interval_ms, spoken_for)
+        self.owners = ModernOwners(self.modern_group, self.topics, lambda: life.stretches, forged)
+        self.holds = ModernGroupHolds(self.modern_group, lambda: life.stretches, self.options.interval_ms, forged)
         self.revocations = Revocations(self.modern_group)
         self.epochs = Epochs(self.modern_group, lambda: life.stretches, ADMIN)
         self.commits = EpochCommits(GROUP, self.modern_group, self.topic_name)
@@ -293,13 +293,13 @@ class ModernGroups(ThreeNodes):
         """Return members affected by forged requests that do not own their assignment."""
         group = self.modern_group()
         members = {} if group is None else group.members
-        found = [c for c in self.consumers if c.member_id in self.overheard.spoken_for and c.member_id in members]
+        found = [c for c in self.consumers if c.member_id in self.overheard.forged and c.member_id in members]
         return [c for c in found if len(list(members[c.member_id].current.partitions())) != len(c.assigned)]
 
     def check_end(self) -> None:
         super().check_end()
         if not (self.plan.faults or self.options.converts):
-            self.epochs.check_nobody_fenced()
+            self.epochs.check_no_member_fenced()
         owned = {c.name: sorted(c.assigned) for c in self.consumers}
         group, machine = self.modern_group(), self.consumers[0].machine
         if group is not None:

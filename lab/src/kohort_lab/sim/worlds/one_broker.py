@@ -25,7 +25,7 @@ from kohort_lab.sim.checks.handed_out import HandedOut
 from kohort_lab.sim.checks.joiners import Joiners
 from kohort_lab.sim.checks.leaving import Leaving
 from kohort_lab.sim.checks.life import GroupLife
-from kohort_lab.sim.checks.memory import check_nothing_left
+from kohort_lab.sim.checks.memory import check_nothing_remains
 from kohort_lab.sim.checks.obedience import Obedience
 from kohort_lab.sim.checks.ownership import OneOwner
 from kohort_lab.sim.checks.parked import check_parked
@@ -195,7 +195,9 @@ class OneBroker(Simulation):
         self.durability.check_end(self._standing_broker(), self.producer.acknowledged)
         check_delivered(self.producer.acknowledged, self.handed_out.values)
         names = [consumer.name for consumer in self.consumers]
-        self.silence.check_heard(names, self.plan.heartbeat_interval_ms + 2 * self.plan.delay_ms[1], self.world.now_ms)
+        self.silence.check_contacts(
+            names, self.plan.heartbeat_interval_ms + 2 * self.plan.delay_ms[1], self.world.now_ms
+        )
         check_answered(self.tap.unanswered(), self.world.now_ms, self._slack_ms())
 
     def _slack_ms(self) -> int:
@@ -228,7 +230,7 @@ class OneBroker(Simulation):
         )  # static members and dead processes send no LeaveGroup
         self.world.run(self.world.now_ms + forgotten_ms, after_each=self.check)
         broker = self._standing_broker()
-        check_nothing_left(broker, GROUP, len(self.consumers))
+        check_nothing_remains(broker, GROUP, len(self.consumers))
 
     def _administer(self, what: str, make: Make) -> Any:
         """Run an administrator operation without faults, and return its result."""

@@ -31,7 +31,7 @@ PRODUCER: Final = "producer"
 ADMIN: Final = "admin"
 DOUBLE: Final = "double"
 STRIKES: Final = frozenset({"forbid", "limit", "change user"})
-LEFT_OUT: Final = frozenset({"clock jump", *FAULTS_OF_STRANGERS})
+OMITTED_FAULTS: Final = frozenset({"clock jump", *FAULTS_OF_STRANGERS})
 """Faults left out: forged requests are allowed for this administrator."""
 UNDONE_MS: Final = 60_000
 """Time to undo all security changes after the faults, in ms."""
@@ -41,7 +41,7 @@ def plan_of_secured(seed: int) -> Plan:
     plan = plan_of(seed)
     # As in Kafka, a static member that dies before a revocation and returns leaves the partition without owner.
     static = plan.static and "cooperative-sticky" not in plan.assignors
-    return replace(plan, faults=plan.faults - LEFT_OUT | STRIKES, static=static, forgets=False)
+    return replace(plan, faults=plan.faults - OMITTED_FAULTS | STRIKES, static=static, forgets=False)
 
 
 class SecuredGroup(OneBroker):
@@ -101,7 +101,7 @@ class SecuredGroup(OneBroker):
     def own_faults(self) -> OwnFaults:
         keeper = self.security_admin
         strikes = {"forbid": keeper.forbid, "limit": keeper.limit, "change user": keeper.change_user}
-        return OwnFaults({**super().own_faults().of_nobody, **strikes})
+        return OwnFaults({**super().own_faults().without_user, **strikes})
 
     def endure(self, faults: Faults) -> None:
         super().endure(faults)
@@ -109,23 +109,23 @@ class SecuredGroup(OneBroker):
 
     @property
     def settles_within_ms(self) -> int:
-        return super().settles_within_ms + UNDONE_MS + self.throttles.longest_left_ms
+        return super().settles_within_ms + UNDONE_MS + self.throttles.longest_remaining_ms
 
     def check(self) -> None:
         super().check()
         self.known_users.look()
         self.denials.check_persisted()
         if (broker := self.broker.broker) is not None:
-            self.throttles.check_told(sum(broker.state.quotas.throttled_ms.values()))
+            self.throttles.check_reported(sum(broker.state.quotas.throttled_ms.values()))
 
     def why_not_settled(self) -> str | None:
         if (why := self.security_admin.why_not_undone()) is not None:
             return why
-        if self.throttles.longest_left_ms:
+        if self.throttles.longest_remaining_ms:
             return "somebody is held up by a quota"
-        heard_ms, answered_ms = self.silence.heard_ms, self.known_users.answered_ms
+        contact_ms, answered_ms = self.silence.contact_ms, self.known_users.answered_ms
         for consumer in self.consumers:
-            if answered_ms.get(consumer.name, 0) > heard_ms.get(consumer.name, 0):
+            if answered_ms.get(consumer.name, 0) > contact_ms.get(consumer.name, 0):
                 return f"{consumer.name} has tried to log in, and is not heard of since"
         return super().why_not_settled()
 

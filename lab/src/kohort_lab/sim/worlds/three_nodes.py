@@ -44,7 +44,7 @@ MORE_RECORDS: Final = 5
 CHECK_EVERY: Final = 32
 MORE_TO_DELIVER_MS: Final = (115_000, 100)
 """delivery.timeout.ms beyond the request timeout, by seed: several attempts, or hardly more than one."""
-LEFT_OUT: Final = frozenset({"admin", *FAULTS_OF_STRANGERS})
+OMITTED_FAULTS: Final = frozenset({"admin", *FAULTS_OF_STRANGERS})
 """Faults that need actors of other worlds."""
 
 
@@ -52,7 +52,7 @@ def plan_of_moves(seed: int) -> Plan:
     plan = plan_of(seed)
     # As in Kafka, a static member that dies before a revocation and returns leaves the partition without owner.
     static = plan.static and "cooperative-sticky" not in plan.assignors
-    return replace(plan, faults=plan.faults - LEFT_OUT, static=static, forgets=False)
+    return replace(plan, faults=plan.faults - OMITTED_FAULTS, static=static, forgets=False)
 
 
 class ThreeNodes(Simulation):
@@ -206,8 +206,8 @@ class ThreeNodes(Simulation):
         return set()
 
     def _ends(self, broker: Broker) -> dict[TopicPartition, int]:
-        wanted = [TopicPartition(name, n) for name, count in self.topics_now().items() for n in range(count)]
-        logs = {partition: broker.state.topics.log(*partition) for partition in wanted}
+        partitions = [TopicPartition(name, n) for name, count in self.topics_now().items() for n in range(count)]
+        logs = {partition: broker.state.topics.log(*partition) for partition in partitions}
         return {partition: log.log_end_offset for partition, log in logs.items() if log is not None}
 
 
