@@ -44,8 +44,8 @@ EVENTS: Final = (
     EventEntry(
         code="STATIC_DUPLICATE",
         sentence="Two processes have the same group.instance.id: the coordinator rejects the earlier one.",
-        proof="FENCED_INSTANCE_ID in response to a request of the replaced member; in a consumer group, "
-        "UNRELEASED_INSTANCE_ID in response to the join of a second process",
+        proof="FENCED_INSTANCE_ID or UNKNOWN_MEMBER_ID in response to a request of the replaced member; in a consumer "
+        "group, UNRELEASED_INSTANCE_ID in response to the join of a second process",
         look_alikes=(
             (
                 "STATIC_RESTART",
@@ -94,6 +94,8 @@ SHOWN: Final = 5
 GROUP_FULL: Final = "GROUP_MAX_SIZE_REACHED"
 FENCED: Final = "FENCED_INSTANCE_ID"
 UNRELEASED: Final = "UNRELEASED_INSTANCE_ID"
+STILL_RUNS: Final = (FENCED, "UNKNOWN_MEMBER_ID")
+"""Errors of requests from a replaced process. Heartbeats of some clients (aiokafka) contain no instance id."""
 
 
 @dataclass(slots=True)
@@ -373,7 +375,7 @@ class Takeover:
         after = seconds(first.at_ms - self.at_ms)
         return (
             f"{head}, while {short_id(self.old_member_id)} still ran: its request was rejected {after} later "
-            f"({printable(first.api)}: {FENCED}). Two processes have the same group.instance.id."
+            f"({printable(first.api)}: {first.error}). Two processes have the same group.instance.id."
         )
 
     @property
@@ -392,6 +394,10 @@ def takeovers(entries: Iterable[journal.JournalEntry]) -> list[Takeover]:
         if isinstance(entry, journal.StaticReplaced):
             found.append(Takeover(entry.group, entry.at_ms, entry.member, entry.old_member_id, entry.observed))
             by_old_id[entry.old_member_id] = found[-1]
-        elif isinstance(entry, journal.RequestFenced) and entry.error == FENCED and entry.member.member_id in by_old_id:
+        elif (
+            isinstance(entry, journal.RequestFenced)
+            and entry.error in STILL_RUNS
+            and entry.member.member_id in by_old_id
+        ):
             by_old_id[entry.member.member_id].refused.append(entry)
     return found

@@ -43,6 +43,16 @@ def test_restart_of_static_member_within_its_session_is_an_event_without_rebalan
     assert taken.sentence.endswith("sent no more requests.")
 
 
+def test_rejected_request_without_instance_id_of_replaced_static_member_proves_duplicate_instance_id(stage):
+    replace(stage)
+    stage.advance(1_500)
+    assert stage.heartbeat(stage.first, stage.generation) == ErrorCode.UNKNOWN_MEMBER_ID
+
+    (taken,) = told(stage)
+    assert (taken.cause, taken.confidence) == ("STATIC_DUPLICATE", "proof")
+    assert "rejected 1.5 s later (Heartbeat: UNKNOWN_MEMBER_ID)" in taken.sentence
+
+
 def test_rejected_request_of_replaced_static_member_proves_duplicate_instance_id(stage):
     replace(stage)
     stage.advance(1_500)
