@@ -19,12 +19,12 @@ import kohort
 from support.spark.quick_jvm import QUICK_JVM
 from support.waiting import eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 TEXT = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text()
 BLOCK = re.compile(r"<!-- (?:terminal (\d)(?:, (\w+))?|file: (\S+)) -->\n```\w+\n(.*?)```", re.DOTALL)
 WHEEL = "file:///path/to/kohort-0.1.0-py3-none-any.whl"
 END = "end of command"
-DEADLINE_S = 400
+DEADLINE_S = 800
 
 
 class Block(NamedTuple):
