@@ -92,10 +92,10 @@ def page(text: str) -> str:
 
 def runs_text(one: CampaignResult) -> str:
     """Describe seed and size of a result's campaign."""
-    left = f"; {one.unsettled} groups were not stable in time and ended early" if one.unsettled else ""
+    unsettled_text = f"; {one.unsettled} groups were not stable in time and ended early" if one.unsettled else ""
     return (
         f"- {one.ground}: seed {one.seed}, {one.groups} groups in parallel, {one.actions} actions, "
-        f"{one.rebalances} rebalances in {one.took_s} s{left}. {results.versions_text(one)}.\n"
+        f"{one.rebalances} rebalances in {one.took_s} s{unsettled_text}. {results.versions_text(one)}.\n"
     )
 
 

@@ -32,7 +32,7 @@ SEEDS: Final = {3: range(5), 10: range(3), 30: range(1), 100: range(1), 300: ran
 """Seeds by number of members; larger groups have fewer, because their runs take long."""
 SOME: Final = {300: ("joins",), 1_000: ("joins",)}
 """Changes by number of members, for sizes that do not run all changes."""
-LEFT_OUT: Final = {1_000: ("zookeeper",)}
+OMITTED: Final = {1_000: ("zookeeper",)}
 """Omitted generations by number of members: the reads of ZooKeeper consumers grow with the square of the members."""
 CALM: Final = tuple(name for name, change in CHANGES.items() if not change.is_fault)
 FAULTS: Final = tuple(name for name, change in CHANGES.items() if change.is_fault)
@@ -70,7 +70,7 @@ def store(rows: Sequence[CostRow]) -> None:
 def run(sizes: Sequence[int], generations: Sequence[str], jobs: int) -> None:
     """Simulate these sizes and generations; new rows replace stored ones."""
     for size in sizes:
-        for generation in (name for name in generations if name not in LEFT_OUT.get(size, ())):
+        for generation in (name for name in generations if name not in OMITTED.get(size, ())):
             found = [
                 c
                 for run in costs(Comparison([generation], [size], SEEDS[size], SOME.get(size, ())), jobs=jobs)
@@ -114,8 +114,8 @@ def sizes_run(rows: Sequence[CostRow]) -> str:
     for size in sorted({row.members for row in rows}):
         of_size = [row for row in rows if row.members == size]
         changes = [name for name in CHANGES if any(row.change == name for row in of_size)]
-        told = "all" if len(changes) == len(CHANGES) else ", ".join(changes)
-        lines.append(f"| {size:,} | {of_size[0].partitions:,} | {of_size[0].seeds} | {told} |")
+        change_names = "all" if len(changes) == len(CHANGES) else ", ".join(changes)
+        lines.append(f"| {size:,} | {of_size[0].partitions:,} | {of_size[0].seeds} | {change_names} |")
     return "\n".join(lines) + "\n"
 
 
@@ -132,8 +132,8 @@ def page(rows: Sequence[CostRow], text: str) -> str:
 
 def stale() -> list[str]:
     """Return the names of the page and figures that do not match the stored rows."""
-    rows, known = stored(), source()
-    old = [name for name in FIGURES if known not in (DOCS / name).read_text()]
+    rows, source_text = stored(), source()
+    old = [name for name in FIGURES if source_text not in (DOCS / name).read_text()]
     return old + ([PAGE.name] if page(rows, PAGE.read_text()) != PAGE.read_text() else [])
 
 

@@ -28,10 +28,10 @@ def main() -> int:
         lines = []
         for group in GROUPS:
             command = ["group", "events", group, "--bootstrap", broker.bootstrap, "--output", "ndjson"]
-            told = subprocess.run(
+            process = subprocess.run(
                 [sys.executable, "-m", "kohort", *command], check=True, capture_output=True, text=True
             )
-            lines += told.stdout.splitlines(keepends=True)
+            lines += process.stdout.splitlines(keepends=True)
     RECORDING.write_text("".join(lines))
     print(f"{RECORDING.relative_to(ROOT)}: {len(lines)} entries, {RECORDING.stat().st_size >> 10} KiB")
     return 0

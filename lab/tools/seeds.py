@@ -53,11 +53,11 @@ class WorldDone(msgspec.Struct):
     def seeds(self) -> int:
         return sum(end - first for first, end in self.done)
 
-    def missing(self, wanted: range) -> Iterator[range]:
-        """Yield the missing parts of ``wanted`` in order, in pieces."""
-        at = wanted.start
-        for first, end in [*self.done, (wanted.stop, wanted.stop)]:
-            gap = range(at, min(first, wanted.stop))
+    def missing(self, seeds: range) -> Iterator[range]:
+        """Yield the missing parts of ``seeds`` in order, in pieces."""
+        at = seeds.start
+        for first, end in [*self.done, (seeds.stop, seeds.stop)]:
+            gap = range(at, min(first, seeds.stop))
             yield from (gap[begin : begin + PIECE] for begin in range(0, len(gap), PIECE))
             at = max(at, end)
 
@@ -89,10 +89,10 @@ def begun(kept: Path, code: str) -> Sweep:
         raise ValueError(f"{kept} is not a sweep of seeds ({error}); remove the file to start a new sweep") from None
 
 
-def sweep(found: Sweep, kept: Path, wanted: range, worlds: Sequence[str], jobs: int) -> None:
+def sweep(found: Sweep, kept: Path, seeds: range, worlds: Sequence[str], jobs: int) -> None:
     """Run the missing seeds, alternating between worlds, and write the progress to ``kept``."""
     of_worlds = {world: found.worlds.setdefault(world, WorldDone()) for world in worlds}
-    pieces = {world: list(done.missing(wanted)) for world, done in of_worlds.items()}
+    pieces = {world: list(done.missing(seeds)) for world, done in of_worlds.items()}
     for turn in range(max(map(len, pieces.values()), default=0)):
         for world, missing in pieces.items():
             if turn < len(missing):
@@ -127,7 +127,7 @@ def _write(kept: Path, found: Sweep) -> None:
     beside.replace(kept)
 
 
-def told(found: Sweep) -> str:
+def summary(found: Sweep) -> str:
     """Describe each world: number of seeds, failures, speed, and commands to repeat the failures."""
     rows: list[tuple[object, ...]] = [COLUMNS]
     for world, done in found.worlds.items():
@@ -145,9 +145,9 @@ def main(words: Sequence[str] | None = None, kept_in: Path = KEPT_IN) -> int:
     parser.add_argument("--seeds", default="0..20000", help="seed, or half-open range FIRST..END")
     parser.add_argument("--worlds", nargs="+", default=list(WORLDS), choices=list(WORLDS), help="worlds [all]")
     parser.add_argument("--jobs", type=int, default=2, choices=range(1, 65), metavar="N", help="number of processes")
-    asked = parser.parse_args(words)
+    arguments = parser.parse_args(words)
     try:
-        wanted = parse_seeds(asked.seeds)
+        seeds = parse_seeds(arguments.seeds)
     except click.BadParameter as error:
         parser.error(error.message)
     code = code_of(ROOT)
@@ -159,11 +159,11 @@ def main(words: Sequence[str] | None = None, kept_in: Path = KEPT_IN) -> int:
     _interrupt_alone()
     interrupted = False
     try:
-        sweep(found, kept, wanted, list(dict.fromkeys(asked.worlds)), asked.jobs)
+        sweep(found, kept, seeds, list(dict.fromkeys(arguments.worlds)), arguments.jobs)
     except KeyboardInterrupt:
         interrupted = True
         print(f"interrupted: the same command goes on from {kept}", file=sys.stderr)
-    print(told(found))
+    print(summary(found))
     if interrupted:
         return 130
     return 1 if any(done.failures for done in found.worlds.values()) else 0

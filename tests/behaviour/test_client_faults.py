@@ -64,7 +64,10 @@ def test_every_client_survives_network_faults_before_apache_kafka(tmp_path):
 
 
 def test_fault_results_are_judged_by_loss_and_recovery():
-    silent, good = FAULTS["silent"], Cell("admin", "silent", recovered_s=0.1, cpu=0.01, close_s=0.1, said="a warning")
+    silent, good = (
+        FAULTS["silent"],
+        Cell("admin", "silent", recovered_s=0.1, cpu=0.01, close_s=0.1, first_report="a warning"),
+    )
 
     def judged(**changes):
         return wrongs(silent, replace(good, **changes), Bounds())
@@ -78,7 +81,7 @@ def test_fault_results_are_judged_by_loss_and_recovery():
     assert judged(close_s=None) == ["close did not return"]
     assert judged(grew_bytes=100 << 20) == ["grew by 100 MB"]
     assert judged(more_handles=50) == ["has 50 more handles and 0 more threads"]
-    assert judged(said="") == ["said nothing"]
+    assert judged(first_report="") == ["said nothing"]
 
 
 @pytest.fixture

@@ -42,10 +42,10 @@ def test_change_of_views_leaks_no_dom_nodes_or_listeners(canned, open_page):
 
     for _ in range(3):  # the first three rounds fill caches: elements of templates, answers of visited views
         go_round()
-    before = tab.held()
+    before = tab.counts()
     for _ in range(4):
         go_round()
-    more = grew(before, tab.held())
+    more = grew(before, tab.counts())
 
     assert more["nodes"] <= 4 * len(ROUND) * NODES_OF_VIEW
     assert more["listeners"] <= 4 * len(ROUND) * LISTENERS_OF_VIEW
@@ -70,9 +70,9 @@ def test_events_of_created_and_deleted_groups_leak_nothing(canned, open_page):
         tab.page.get_by_text(f"heard {last} of them").first.wait_for(timeout=60_000)
 
     hear(0, 20)
-    before = tab.held()
+    before = tab.counts()
     hear(20, 220)
-    more = grew(before, tab.held())
+    more = grew(before, tab.counts())
 
     assert more["nodes"] <= NODES_MORE
     assert more["listeners"] <= LISTENERS_MORE
@@ -95,9 +95,9 @@ def test_events_of_group_with_many_members_leak_nothing(canned, open_page):
         tab.page.get_by_text(f"looked at {last - 1} times").wait_for(timeout=60_000)
 
     hear(0, 5)
-    before = tab.held()
+    before = tab.counts()
     hear(5, 25)
-    more = grew(before, tab.held())
+    more = grew(before, tab.counts())
 
     assert more["nodes"] <= NODES_MORE
     assert more["listeners"] <= LISTENERS_MORE

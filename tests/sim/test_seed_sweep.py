@@ -5,7 +5,7 @@ import subprocess
 import pytest
 import seeds
 from code_state import code_of
-from seeds import PIECE, Failed, Sweep, WorldDone, begun, main, sweep, told
+from seeds import PIECE, Failed, Sweep, WorldDone, begun, main, summary, sweep
 
 from kohort_lab.sim.swarm import plan_of
 from kohort_lab.sim.verdict import Verdict
@@ -65,7 +65,7 @@ def test_summary_has_passed_seeds_and_replay_commands_per_world():
     failed = Failed(7, "calm: check", "kohort sim replay 7")
     found = Sweep("abc-dirty-1", {"group": WorldDone([(0, 2_000)], [failed], 500.0), "moves": WorldDone()})
 
-    code, _, group, moves, again = told(found).splitlines()
+    code, _, group, moves, again = summary(found).splitlines()
     assert code == "code abc-dirty-1"
     assert group.split() == ["group", "2,000", "1,999", "1", "4.00"]
     assert moves.split() == ["moves", "0", "0", "0", "-"]

@@ -21,7 +21,7 @@ HEADER = struct.Struct(">qi11xi")
 """Base offset, length of the rest, offset delta of the last record."""
 LENGTH_ENDS_AT = 12
 RECORDS_AT = 61
-NOT_SAID = "nothing"
+NOTHING = "nothing"
 
 
 class StoredBatch(NamedTuple):
@@ -38,7 +38,7 @@ class Harm:
     """Damage of a folder and its expected effects."""
 
     what: str
-    said: list[str] = field(default_factory=list)
+    expected_lines: list[str] = field(default_factory=list)
     """Required parts of the broker's log lines."""
     lost: dict[tuple[str, int], range] = field(default_factory=dict)
     """Lost offsets of user topics."""
@@ -72,11 +72,13 @@ def flipped_before_it_was_flushed(data: Path, rng: random.Random) -> Harm | None
     batch = _flip(log, rng)
     name, later = log.parent.name, _segments(log.parent)
     later = later[later.index(log) + 1 :]
-    said = [f"{name}: truncated {log.stat().st_size - batch.at} bytes at offset {batch.base} from {log.name}: "]
+    expected_lines = [
+        f"{name}: truncated {log.stat().st_size - batch.at} bytes at offset {batch.base} from {log.name}: "
+    ]
     if later:
         size = sum(one.stat().st_size for one in later)
-        said.append(f"{name}: deleted {len(later)} later segments ({size} bytes), from {later[0].name} on")
-    return Harm(f"a bit of {name}/{log.name}", said, _lost(name, batch.base, _end(log.parent)))
+        expected_lines.append(f"{name}: deleted {len(later)} later segments ({size} bytes), from {later[0].name} on")
+    return Harm(f"a bit of {name}/{log.name}", expected_lines, _lost(name, batch.base, _end(log.parent)))
 
 
 def flipped_after_it_was_flushed(data: Path, rng: random.Random) -> Harm | None:
@@ -90,7 +92,7 @@ def flipped_after_it_was_flushed(data: Path, rng: random.Random) -> Harm | None:
     return Harm(f"a bit of {name}/{log.name}, flushed", [], _lost(name, batch.base, batch.last + 1), unreadable=True)
 
 
-def segment_gone(data: Path, rng: random.Random) -> Harm | None:
+def segment_deleted(data: Path, rng: random.Random) -> Harm | None:
     """Delete a segment between others, with its indexes."""
     log = _closed(data, rng, first=1)
     if log is None:
@@ -104,7 +106,7 @@ def segment_gone(data: Path, rng: random.Random) -> Harm | None:
     return Harm(f"{name}/{log.name} gone", [missing], _lost(name, begins, ends))
 
 
-def end_gone(data: Path, rng: random.Random) -> Harm | None:
+def end_removed(data: Path, rng: random.Random) -> Harm | None:
     """Remove flushed batches at the end of a log."""
     log = _last(data, USERS, rng)
     if log is None:
@@ -113,8 +115,8 @@ def end_gone(data: Path, rng: random.Random) -> Harm | None:
     batch = rng.choice(list(batches(log)))
     _cut(log, batch.at)
     name = log.parent.name
-    said = f"{name}: offsets {batch.base} to {end - 1} are missing: "
-    return Harm(f"the end of {name}, flushed", [said], _lost(name, batch.base, end))
+    expected_line = f"{name}: offsets {batch.base} to {end - 1} are missing: "
+    return Harm(f"the end of {name}, flushed", [expected_line], _lost(name, batch.base, end))
 
 
 def _torn(data: Path, rng: random.Random, topics: tuple[str, ...]) -> Harm | None:
@@ -126,9 +128,9 @@ def _torn(data: Path, rng: random.Random, topics: tuple[str, ...]) -> Harm | Non
     kept = rng.randrange(1, batch.size)
     _cut(log, batch.at + kept)
     name = log.parent.name
-    said = f"{name}: truncated {kept} bytes at offset {batch.base} from {log.name}: "
+    expected_line = f"{name}: truncated {kept} bytes at offset {batch.base} from {log.name}: "
     lost = _lost(name, batch.base, end) if topics == USERS else {}
-    return Harm(f"{name} torn", [said], lost)
+    return Harm(f"{name} torn", [expected_line], lost)
 
 
 def log_torn(data: Path, rng: random.Random) -> Harm | None:
@@ -146,7 +148,7 @@ def transactions_torn(data: Path, rng: random.Random) -> Harm | None:
     return _torn(data, rng, ("__transaction_state",))
 
 
-def epochs_gone(data: Path, rng: random.Random) -> Harm | None:
+def epochs_deleted(data: Path, rng: random.Random) -> Harm | None:
     """Delete the leader epochs of a partition; its batches contain them too."""
     folder = _last(data, USERS, rng)
     if folder is None:
@@ -155,7 +157,7 @@ def epochs_gone(data: Path, rng: random.Random) -> Harm | None:
     return Harm(f"{folder.parent.name}/{EPOCHS} gone", [f"{folder.parent.name}: {EPOCHS} is missing"])
 
 
-def topic_id_gone(data: Path, rng: random.Random) -> Harm | None:
+def topic_id_deleted(data: Path, rng: random.Random) -> Harm | None:
     """Delete the file with a folder's topic id."""
     folder = _last(data, USERS, rng)
     if folder is None:
@@ -164,14 +166,14 @@ def topic_id_gone(data: Path, rng: random.Random) -> Harm | None:
     return Harm(f"{folder.parent.name}/{OWN_ID} gone", [f"{folder.parent.name}: {OWN_ID} was missing"])
 
 
-def checkpoints_gone(data: Path, _rng: random.Random) -> Harm:
+def checkpoints_deleted(data: Path, _rng: random.Random) -> Harm:
     """Delete the checkpoints of all logs: the start reads all logs, without loss and without a log line."""
     for path in data.glob("*-checkpoint"):
         path.unlink()
     return Harm("the checkpoints gone")
 
 
-def partition_gone(data: Path, rng: random.Random) -> Harm | None:
+def partition_deleted(data: Path, rng: random.Random) -> Harm | None:
     """Delete the folder of a partition."""
     log = _last(data, USERS, rng)
     if log is None:
@@ -183,7 +185,7 @@ def partition_gone(data: Path, rng: random.Random) -> Harm | None:
     return Harm(f"{name} gone", [f"{name}: its folder was missing; the partition begins empty"], _lost(name, 0, end))
 
 
-def catalogue_gone(data: Path, _rng: random.Random) -> Harm:
+def catalogue_deleted(data: Path, _rng: random.Random) -> Harm:
     """Delete the list of topics: the folders show the topics, but not their options."""
     (data / TOPICS).unlink()
     return Harm(f"{TOPICS} gone", [f"{TOPICS} is missing: read"])
@@ -198,16 +200,16 @@ def catalogue_torn(data: Path, rng: random.Random) -> Harm:
 DAMAGES: list[Damage] = [
     flipped_before_it_was_flushed,
     flipped_after_it_was_flushed,
-    segment_gone,
-    end_gone,
+    segment_deleted,
+    end_removed,
     log_torn,
     offsets_torn,
     transactions_torn,
-    epochs_gone,
-    topic_id_gone,
-    checkpoints_gone,
-    partition_gone,
-    catalogue_gone,
+    epochs_deleted,
+    topic_id_deleted,
+    checkpoints_deleted,
+    partition_deleted,
+    catalogue_deleted,
     catalogue_torn,
 ]
 

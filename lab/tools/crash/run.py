@@ -246,17 +246,17 @@ def play(options: argparse.Namespace) -> Tally:
     number = 0
     while tally.rounds < options.rounds:
         folder = Path(tempfile.mkdtemp(prefix=f"crash-{number}-", dir=options.keep))
-        rng, told = random.Random(f"{options.seed} {number}"), len(tally.problems)
+        rng, problem_count = random.Random(f"{options.seed} {number}"), len(tally.problems)
         found = Campaign(tool, options, rng, tally).run(folder, min(ROUNDS_OF_A_RUN, options.rounds - tally.rounds))
         tally.take(found)
         print(f"after {tally}", flush=True)
-        for problem in tally.problems[told:]:
+        for problem in tally.problems[problem_count:]:
             print(f"{folder}: {problem}")
         for anomaly in found.anomalies:
             print(f"{folder}: {anomaly.check}: {anomaly.sentence}")
             for proof in anomaly.evidence:
                 print(f"    {proof.place}  {proof.line}")
-        if not found.counts and len(tally.problems) == told and options.keep is None:
+        if not found.counts and len(tally.problems) == problem_count and options.keep is None:
             shutil.rmtree(folder, ignore_errors=True)
         number += 1
     return tally

@@ -62,7 +62,7 @@ def trial(tool: ModuleType, place: Path, harm: Harm, expected: Found) -> list[st
         elif "Traceback" in str(error):
             wrong.append(f"it is refused with a traceback: {error}")
     log = (place / "broker.log").read_text()
-    wrong += [f"the broker's log does not say {said!r}, but: {log}" for said in harm.said if said not in log]
+    wrong += [f"the broker's log does not say {line!r}, but: {log}" for line in harm.expected_lines if line not in log]
     return wrong
 
 
@@ -77,9 +77,9 @@ def served(tool: ModuleType, bootstrap: str, harm: Harm, expected: Found, wrong:
             wrong(f"{where}: {len(missing)} offsets are not served: {missing[:5]}; {len(more)} too many: {more[:5]}")
     with Producer(bootstrap_servers=bootstrap) as producer:
         for topic, partition in expected:
-            went_to = producer.send(topic, "after", partition=partition).result(ANSWERS_MS).offset
-            if went_to <= max(found[topic, partition], default=-1):
-                wrong(f"{topic}-{partition}: a record goes to offset {went_to}, which was taken")
+            new_offset = producer.send(topic, "after", partition=partition).result(ANSWERS_MS).offset
+            if new_offset <= max(found[topic, partition], default=-1):
+                wrong(f"{topic}-{partition}: a record goes to offset {new_offset}, which was taken")
     goes_on = [TopicPartition(*where) for where in expected]
     with Consumer(bootstrap_servers=bootstrap, group_id=GROUP) as consumer:
         consumer.assign(goes_on)
@@ -102,7 +102,7 @@ def read_everything(
                 consumer.assign([at])
                 consumer.seek_to_beginning([at])
                 end, deadline = consumer.end_offsets([at])[at], time.monotonic() + READS_S
-                values, told = found.setdefault((topic, partition), {}), 0
+                values, error_count = found.setdefault((topic, partition), {}), 0
                 while consumer.position(at) < end:
                     if time.monotonic() > deadline:
                         wrong(f"{at}: nothing comes at {consumer.position(at)} of {end}")
@@ -110,11 +110,11 @@ def read_everything(
                     try:
                         values.update({record.offset: record.value for record in consumer.poll(500)})
                     except KohortError as error:
-                        told += 1
+                        error_count += 1
                         if (topic, partition) not in bad or str(at) not in str(error):
                             wrong(f"{at}: reading ends with {error!r}")
                             break
                         consumer.seek(at, bad[topic, partition].stop)
-                if (topic, partition) in bad and not told:
+                if (topic, partition) in bad and not error_count:
                     wrong(f"{at}: nobody is told that {bad[topic, partition]} cannot be read")
     return found

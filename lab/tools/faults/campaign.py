@@ -78,7 +78,7 @@ class Cell:
     grew_bytes: int = 0
     more_handles: int = 0
     more_threads: int = 0
-    said: str = ""
+    first_report: str = ""
     """Its first warning or error."""
     wrong: list[str] = field(default_factory=list)
 
@@ -108,7 +108,7 @@ class Client:
                 return PROGRESS.unpack(read)  # type: ignore[return-value]
         return 0, 0, 0
 
-    def said(self) -> list[dict[str, Any]]:
+    def reports(self) -> list[dict[str, Any]]:
         """Reports so far: warnings, errors, its end."""
         with suppress(FileNotFoundError):
             lines = self._task.file("said").read_text().splitlines()
@@ -188,8 +188,8 @@ class Campaign:
         deadline = time.monotonic() + AT_WORK_S
         while idle := [client for client in clients if client.progress[0] < 3]:
             if time.monotonic() > deadline or any(client.process.poll() is not None for client in idle):
-                told = "\n".join(f"{client.name}: {client.said()[-2:]} {client.log()}" for client in idle)
-                raise RuntimeError(f"clients without progress before any fault:\n{told}")
+                idle_text = "\n".join(f"{client.name}: {client.reports()[-2:]} {client.log()}" for client in idle)
+                raise RuntimeError(f"clients without progress before any fault:\n{idle_text}")
             time.sleep(0.1)
 
     def _recover(self, fault: Fault, clients: list[Client], cells: list[Cell]) -> None:
@@ -228,8 +228,10 @@ class Campaign:
                 cell.grew_bytes = now.rss_bytes - was.rss_bytes
                 cell.more_handles = now.handles - was.handles
                 cell.more_threads = now.threads - was.threads
-            told = [said for said in client.said() if said["at"] >= struck_us and said["kind"] != "closed"]
-            cell.said = f"{told[0]['name']}: {told[0]['text']}" if told else ""
+            reports = [
+                report for report in client.reports() if report["at"] >= struck_us and report["kind"] != "closed"
+            ]
+            cell.first_report = f"{reports[0]['name']}: {reports[0]['text']}" if reports else ""
 
     def _heal(self, fault: Fault, pids: list[int]) -> None:
         self._world.heal()
@@ -248,7 +250,7 @@ class Campaign:
                 code = client.process.returncode
                 how = f"did not end within {GIVE_UP_S} s" if code == -signal.SIGKILL else f"ended with {code}"
                 cell.wrong.append(f"{how}: {client.log()[-300:]}")
-            closed = [float(said["text"]) for said in client.said() if said["kind"] == "closed"]
+            closed = [float(report["text"]) for report in client.reports() if report["kind"] == "closed"]
             cell.close_s = closed[-1] if closed else None
         if fault.closes:
             self._heal(fault, [])
@@ -276,7 +278,7 @@ def wrongs(fault: Fault, cell: Cell, bounds: Bounds) -> list[str]:
     """Return the exceeded bounds of one face with one fault."""
     found = []
     if cell.recovered_s is None:
-        found.append(f"did not recover within {GIVE_UP_S} s; it said {cell.said or 'nothing'}")
+        found.append(f"did not recover within {GIVE_UP_S} s; it said {cell.first_report or 'nothing'}")
     elif cell.recovered_s > bounds.recovers_s:
         found.append(f"recovered after {cell.recovered_s:.1f} s, not {bounds.recovers_s:.0f}")
     if cell.cpu is not None and cell.cpu > bounds.cpu:
@@ -290,7 +292,7 @@ def wrongs(fault: Fault, cell: Cell, bounds: Bounds) -> list[str]:
         found.append(f"grew by {cell.grew_bytes >> 20} MB")
     if cell.more_handles > bounds.handles or cell.more_threads > bounds.threads:
         found.append(f"has {cell.more_handles} more handles and {cell.more_threads} more threads")
-    if fault.tells and not cell.said:
+    if fault.tells and not cell.first_report:
         found.append("said nothing")
     return found
 

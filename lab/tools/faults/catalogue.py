@@ -107,11 +107,11 @@ def clocks(wall_s: float, monotonic_s: float) -> Act:
     return act
 
 
-def names(**said: Any) -> Act:
+def names(**answer: Any) -> Act:
     """Return an action that changes name resolution, and closes all connections."""
 
     def act(world: World, door: str, _: Sequence[int]) -> None:
-        world.resolve(said)
+        world.resolve(answer)
         world.door(door).cut()
 
     return act
@@ -123,13 +123,13 @@ def move(world: World, door: str, _: Sequence[int]) -> None:
     world.door(door).cut()
 
 
-def tokens(**said: Any) -> Act:
+def tokens(**answer: Any) -> Act:
     """Return an action that changes the token source, and closes all connections: an open session needs no token
     until its renewal.
     """
 
     def act(world: World, door: str, _: Sequence[int]) -> None:
-        world.give_tokens(**said)
+        world.give_tokens(**answer)
         world.door(door).cut()
 
     return act
@@ -137,7 +137,7 @@ def tokens(**said: Any) -> Act:
 
 BOTH: Final = {TO_BROKER, TO_CLIENT}
 HTTP: Final = b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n"
-CAME_BACK = {"addresses": ["127.0.0.1"]}
+RESOLVES = {"addresses": ["127.0.0.1"]}
 
 FAULTS: Final = {
     fault.name: fault
@@ -194,7 +194,7 @@ FAULTS: Final = {
         ),
         Fault(
             "name-hangs", "name resolution takes 4 s, twice the connection timeout",
-            names(hangs_s=4, **CAME_BACK), OUTAGE_S, door="named", waits=True, tells=True,
+            names(hangs_s=4, **RESOLVES), OUTAGE_S, door="named", waits=True, tells=True,
         ),
         Fault(
             "dead-address-first", "the name has two addresses, and the first does not answer",

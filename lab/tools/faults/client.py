@@ -10,12 +10,12 @@ ROOT = Path(__file__).parents[3]
 sys.path[:0] = [str(ROOT / "lab" / "tools"), str(ROOT / "tests")]
 
 from faults.injected import inject_clock, inject_resolver, token_source  # noqa: E402 - after sys.path is set
-from faults.report import Report, Task, until_told  # noqa: E402 - after sys.path is set
+from faults.report import Report, Task, until_stopped  # noqa: E402 - after sys.path is set
 
 
 def main() -> None:
     """Run the face of the task."""
-    of, over = Task.read(), until_told()
+    of, over = Task.read(), until_stopped()
     report = Report(of)
     inject_clock(Path(of.folder))
     if "resolver" in of.inject:
@@ -26,7 +26,7 @@ def main() -> None:
     from faults import async_faces, faces  # imported after the injections
 
     loop = async_faces.on_a_loop
-    known: dict[str, faces.Face] = {
+    all_faces: dict[str, faces.Face] = {
         "poll-classic": faces.consume("classic", faces.by_poll),
         "poll-modern": faces.consume("consumer", faces.by_poll),
         "arrow-classic": faces.consume("classic", faces.by_arrow),
@@ -44,7 +44,7 @@ def main() -> None:
         "admin": faces.administer,
         "async-admin": loop(async_faces.administer),
     }
-    known[of.face](of, options, over, report)
+    all_faces[of.face](of, options, over, report)
 
 
 if __name__ == "__main__":

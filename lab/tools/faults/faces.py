@@ -28,7 +28,7 @@ POLL_MS = 200
 SEND_EVERY_S = 0.2
 SESSION_MS = 3000
 LOOK_UP_S = 1.0
-ANEW_S = 1.0
+REOPEN_S = 1.0
 """Delay before a program creates a new producer."""
 Offsets = dict[tuple[str, int], list[tuple[int, str]]]
 Face = Callable[[Task, dict[str, Any], threading.Event, Report], None]
@@ -240,7 +240,7 @@ def transact(of: Task, options: dict[str, Any], over: threading.Event, report: R
         except KohortError as error:
             report.failed(error)
             close_quietly(producer)
-            over.wait(ANEW_S)
+            over.wait(REOPEN_S)
             producer, ready = Producer(transactional), False
     close(producer.close, report)
 

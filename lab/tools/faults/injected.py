@@ -29,11 +29,11 @@ def inject_resolver(folder: Path) -> None:
     def getaddrinfo(host: Any, *args: Any, **words: Any) -> Any:
         if host != HOST:
             return real(host, *args, **words)
-        said = json.loads((folder / RESOLVER).read_text())
-        time.sleep(said.get("hangs_s", 0))
-        if said.get("fails"):
-            raise socket.gaierror(socket.EAI_AGAIN, said["fails"])
-        return [found for address in said["addresses"] for found in real(address, *args, **words)]
+        answer = json.loads((folder / RESOLVER).read_text())
+        time.sleep(answer.get("hangs_s", 0))
+        if answer.get("fails"):
+            raise socket.gaierror(socket.EAI_AGAIN, answer["fails"])
+        return [found for address in answer["addresses"] for found in real(address, *args, **words)]
 
     socket.getaddrinfo = getaddrinfo
 
@@ -62,10 +62,10 @@ def token_source(folder: Path) -> Callable[[], str]:
     """Return a source of tokens: the file says ``expires_s`` (from now on), ``raises`` (a sentence), ``hangs_s``."""
 
     def token() -> str:
-        said = json.loads((folder / TOKEN).read_text())
-        time.sleep(said.get("hangs_s", 0))
-        if said.get("raises"):
-            raise RuntimeError(said["raises"])
-        return unsecured("alice", exp=int(time.time() + said["expires_s"]))
+        answer = json.loads((folder / TOKEN).read_text())
+        time.sleep(answer.get("hangs_s", 0))
+        if answer.get("raises"):
+            raise RuntimeError(answer["raises"])
+        return unsecured("alice", exp=int(time.time() + answer["expires_s"]))
 
     return token

@@ -55,16 +55,16 @@ class _Heads:
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self._head = bytearray()
-        self._left = 0
+        self._remaining = 0
 
     def follow(self, data: bytes, *, flip: bool) -> bytes:
         """Return the bytes to forward."""
         out = bytearray(data)
         at = 0
         while at < len(out):
-            if self._left:
-                step = min(self._left, len(out) - at)
-                self._left -= step
+            if self._remaining:
+                step = min(self._remaining, len(out) - at)
+                self._remaining -= step
                 at += step
                 continue
             self._head.append(out[at])
@@ -73,7 +73,7 @@ class _Heads:
             at += 1
             if len(self._head) == HEAD_BYTES:
                 (length,) = struct.unpack_from(">i", self._head)
-                self._left = max(length - (HEAD_BYTES - 4), 0)
+                self._remaining = max(length - (HEAD_BYTES - 4), 0)
                 self._head.clear()
         return bytes(out)
 
@@ -259,7 +259,7 @@ class Proxy:
             each.close()
 
     async def _pass_on(self, source: asyncio.StreamReader, to: asyncio.StreamWriter, way: str) -> None:
-        heads, passed, left = _Heads(self._rng), 0, -1
+        heads, passed, cut_at = _Heads(self._rng), 0, -1
         with contextlib.suppress(OSError):
             while data := await source.read(READ_BYTES):
                 while way in self.weather.silent:
@@ -277,9 +277,9 @@ class Proxy:
                     if weather.garbled:
                         data = self._flipped(data)
                     if weather.cut_after is not None:
-                        left = self._rng.randint(*weather.cut_after) if left < 0 else left
-                        if passed + len(data) >= left:
-                            to.write(data[: max(left - passed, 0)])
+                        cut_at = self._rng.randint(*weather.cut_after) if cut_at < 0 else cut_at
+                        if passed + len(data) >= cut_at:
+                            to.write(data[: max(cut_at - passed, 0)])
                             await to.drain()
                             _reset(to)
                             return

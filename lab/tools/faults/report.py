@@ -55,7 +55,7 @@ class Report:
     """Writes the reports of a client."""
 
     def __init__(self, of: Task) -> None:
-        self._said = of.file("said").open("w", buffering=1)
+        self._reports = of.file("said").open("w", buffering=1)
         self._progress = os.open(of.file("progress"), os.O_RDWR | os.O_CREAT)
         self._lock = threading.Lock()
         self._count = 0
@@ -82,7 +82,7 @@ class Report:
             self._write("log", record.levelname, record.getMessage())
 
     def _write(self, kind: str, name: str, text: str) -> None:
-        self._said.write(json.dumps({"at": now_us(), "kind": kind, "name": name, "text": text}) + "\n")
+        self._reports.write(json.dumps({"at": now_us(), "kind": kind, "name": name, "text": text}) + "\n")
 
 
 def history(of: Task, **about: Any) -> ClientHistory:
@@ -91,7 +91,7 @@ def history(of: Task, **about: Any) -> ClientHistory:
     return ClientHistory(file, of.name, now_us, threading.Lock(), clock=socket.gethostname(), library="kohort", **about)
 
 
-def until_told() -> threading.Event:
+def until_stopped() -> threading.Event:
     """Return an event that SIGTERM sets."""
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())

@@ -32,34 +32,34 @@ from kohort_lab.history.checker import CheckedHistory  # noqa: E402 - after sys.
 
 def main() -> int:
     """Run the selected faults and faces; return the exit code."""
-    asked = options_of(sys.argv[1:])
-    if asked.list:
+    arguments = options_of(sys.argv[1:])
+    if arguments.list:
         for fault in FAULTS.values():
             print(f"{fault.name:<20} {fault.what}" + (f" ({fault.lasts_s:g} s)" if fault.lasts_s else ""))
         return 0
-    faults = [FAULTS[name] for name in asked.fault or FAULTS if FAULTS[name].on_apache or not asked.apache]
+    faults = [FAULTS[name] for name in arguments.fault or FAULTS if FAULTS[name].on_apache or not arguments.apache]
     if not faults:
         print("none of these faults is for Apache Kafka: its clients come without TLS and logins here", file=sys.stderr)
         return 2
     try:
-        cells, found = play(faults, asked.face or list(FACES), asked)
+        cells, found = play(faults, arguments.face or list(FACES), arguments)
     except RuntimeError as error:
         print(error, file=sys.stderr)
         return 2
-    if asked.out is not None:
-        asked.out.write_text(json.dumps([asdict(cell) for cell in cells], indent=1))
+    if arguments.out is not None:
+        arguments.out.write_text(json.dumps([asdict(cell) for cell in cells], indent=1))
     print()
-    print(table(cells, markdown=asked.markdown))
+    print(table(cells, markdown=arguments.markdown))
     wrong = sum(bool(cell.wrong) for cell in cells)
     anomalies = ", ".join(f"{check} {count}" for check, count in found.counts.items()) or "nothing is wrong"
     print(f"\n{len(cells)} cells, {wrong} wrong; {found.operations} operations of {found.clients} clients: {anomalies}")
     return 1 if wrong or found.counts else 0
 
 
-def play(faults: list[Fault], faces: list[str], asked: argparse.Namespace) -> tuple[list[Cell], CheckedHistory]:
+def play(faults: list[Fault], faces: list[str], arguments: argparse.Namespace) -> tuple[list[Cell], CheckedHistory]:
     """Run faults in one cluster; return measurements of each face, and checked histories."""
-    folder = Path(tempfile.mkdtemp(prefix="faults-", dir=asked.keep))
-    with World(folder, {fault.door for fault in faults}, apache=asked.apache, seed=asked.seed) as world:
+    folder = Path(tempfile.mkdtemp(prefix="faults-", dir=arguments.keep))
+    with World(folder, {fault.door for fault in faults}, apache=arguments.apache, seed=arguments.seed) as world:
         campaign = Campaign(world, faces, Bounds())
         try:
             for fault in faults:
@@ -73,7 +73,7 @@ def play(faults: list[Fault], faces: list[str], asked: argparse.Namespace) -> tu
         print(f"{anomaly.check}: {anomaly.sentence}")
         for proof in anomaly.evidence:
             print(f"    {proof.place}  {proof.line}")
-    if asked.keep is None and not found.counts:
+    if arguments.keep is None and not found.counts:
         shutil.rmtree(folder, ignore_errors=True)
     else:
         print(f"what the clients wrote is in {folder}")
@@ -84,9 +84,9 @@ def summary(cells: list[Cell]) -> str:
     """Summarize the worst face."""
     parts = []
     for name, of in (("recovered", "recovered_s"), ("cpu", "cpu"), ("close", "close_s")):
-        known = [(getattr(cell, of), cell.face) for cell in cells if getattr(cell, of) is not None]
-        if known:
-            value, face = max(known)
+        measured = [(getattr(cell, of), cell.face) for cell in cells if getattr(cell, of) is not None]
+        if measured:
+            value, face = max(measured)
             parts.append(
                 f"{name} {value:.1%} at most ({face})" if of == "cpu" else f"{name} {value:.1f} s at most ({face})"
             )

@@ -65,7 +65,7 @@ class Ours:
             proxy.target = ("127.0.0.1", port)
         self.inside = f"127.0.0.1:{ports[0]}"
         self._folder = folder
-        told = [
+        addresses = [
             ("127.0.0.1", ports[0]),
             *((host_of(kind), proxy.port) for kind, proxy in doors.items()),
         ]
@@ -73,7 +73,9 @@ class Ours:
         self._options: dict[str, Any] = {
             **BROKER,
             "listeners": ",".join(f"{n}://127.0.0.1:{port}" for n, port in zip(names, ports, strict=True)),
-            "advertised.listeners": ",".join(f"{n}://{h}:{port}" for n, (h, port) in zip(names, told, strict=True)),
+            "advertised.listeners": ",".join(
+                f"{n}://{h}:{port}" for n, (h, port) in zip(names, addresses, strict=True)
+            ),
             "listener.security.protocol.map": ",".join(f"{n}:{protocols[n]}" for n in names),
         }
         if "tls" in doors:
@@ -105,13 +107,13 @@ class Apache:
 
     def __init__(self, doors: dict[str, Proxy]) -> None:
         tool = kafka_tool()
-        told = {DOORS[kind]: f"{host_of(kind)}:{proxy.port}" for kind, proxy in doors.items()}
+        proxied = {DOORS[kind]: f"{host_of(kind)}:{proxy.port}" for kind, proxy in doors.items()}
 
         class Behind(tool.Kafka):  # type: ignore[misc, name-defined]  # of a module that is loaded
             """A broker that advertises the proxies' addresses."""
 
             def _properties(self, controller: int) -> dict[str, str]:
-                addresses = {**self.addresses, **told}
+                addresses = {**self.addresses, **proxied}
                 advertised = ",".join(f"{name}://{address}" for name, address in addresses.items())
                 return {**super()._properties(controller), "advertised.listeners": advertised}
 
@@ -176,13 +178,13 @@ class World:
         with Admin(bootstrap_servers=self.cluster.inside) as admin:
             admin.create_topics(PARTITIONS)
 
-    def resolve(self, said: dict[str, Any]) -> None:
+    def resolve(self, answer: dict[str, Any]) -> None:
         """Change the result of the injected resolvers."""
-        write(self.folder / RESOLVER, said)
+        write(self.folder / RESOLVER, answer)
 
-    def give_tokens(self, **said: Any) -> None:
+    def give_tokens(self, **answer: Any) -> None:
         """Change the token sources; without arguments they return valid tokens."""
-        write(self.folder / TOKEN, said or {"expires_s": TOKEN_S})
+        write(self.folder / TOKEN, answer or {"expires_s": TOKEN_S})
 
     def door(self, kind: str) -> Proxy:
         return self.doors[kind]
@@ -216,10 +218,10 @@ def host_of(kind: str) -> str:
     return HOST if kind == "named" else "127.0.0.1"
 
 
-def write(path: Path, said: dict[str, Any]) -> None:
+def write(path: Path, content: dict[str, Any]) -> None:
     """Write a file atomically for concurrent readers."""
     new = path.with_suffix(".new")
-    new.write_text(json.dumps(said))
+    new.write_text(json.dumps(content))
     new.rename(path)
 
 

@@ -153,7 +153,7 @@ class LastInput:
         self._map.close()
 
 
-def said_of(path: Path) -> bytes:
+def input_of_file(path: Path) -> bytes:
     """Return the stored input of ``LastInput``."""
     data = path.read_bytes()
     return data[4 : 4 + int.from_bytes(data[:4], "big")]

@@ -24,7 +24,7 @@ CORPUS = Path(__file__).parent / "corpus"
 ROOT = Path(__file__).parents[3]
 OURS = (str(ROOT / "src" / "kohort"), str(ROOT / "lab" / "src" / "kohort_lab"))
 SEEDS = 50
-KNOWN = 400
+FIRST_INPUTS = 400
 """Number of generated inputs for the baseline coverage."""
 LONGEST_KEPT = 4096
 MOST_KEPT = 25
@@ -67,27 +67,27 @@ def guided_folder(out: Path, name: str) -> Path:
 
 def keep_reaching(name: str, out: Path) -> int:
     """Add inputs to the corpus that reach new lines, the smallest first."""
-    entrance, seen = entrance_of(name), set[Line]()
-    for number in range(-WARM_UP, KNOWN):
-        seen |= lines_of(entrance, input_of(entrance, 0, number))
+    entrance, reached = entrance_of(name), set[Line]()
+    for number in range(-WARM_UP, FIRST_INPUTS):
+        reached |= lines_of(entrance, input_of(entrance, 0, number))
     for path in (CORPUS / name).glob("*.bin"):
-        seen |= lines_of(entrance, path.read_bytes())
-    known, count = len(seen), 0
+        reached |= lines_of(entrance, path.read_bytes())
+    before, count = len(reached), 0
     found = sorted(guided_folder(out, name).iterdir(), key=lambda path: (path.stat().st_size, path.name))
     for path in found:
         data = path.read_bytes()
         if len(data) > LONGEST_KEPT or count == MOST_KEPT:
             break
-        if not (new := lines_of(entrance, data) - seen):
+        if not (new := lines_of(entrance, data) - reached):
             continue
-        seen |= new
+        reached |= new
         count += 1
         target = CORPUS / name / f"reaches-{hashlib.sha256(data).hexdigest()[:10]}.bin"
         target.parent.mkdir(exist_ok=True)
         target.write_bytes(data)
         where = ", ".join(sorted({f"{Path(file).name}:{line}" for file, line in new})[:4])
         print(f"{target.name}: {len(data)} bytes, {len(new)} new lines: {where}")
-    print(f"{name}: {len(found)} inputs looked at, {count} kept: {len(seen) - known} lines more than {known}")
+    print(f"{name}: {len(found)} inputs looked at, {count} kept: {len(reached) - before} lines more than {before}")
     return 0
 
 

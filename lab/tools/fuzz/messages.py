@@ -51,9 +51,9 @@ class Vocabulary:
         """Return a string for a field."""
         if rng.random() < 0.06:
             return rng.choice(ODD_TEXTS)
-        for ending, known in self.texts.items():
+        for ending, values in self.texts.items():
             if name.endswith(ending) and rng.random() < 0.9:
-                return rng.choice(known)
+                return rng.choice(values)
         return rng.choice(self.any_texts)
 
     def number(self, name: str, bits: int, rng: random.Random) -> int:
@@ -61,9 +61,9 @@ class Vocabulary:
         low, high = -(1 << bits - 1), (1 << bits - 1) - 1
         if rng.random() < 0.08:
             return rng.choice((low, high, low + 1, high - 1, 0, -1))
-        for ending, known in self.numbers.items():
+        for ending, values in self.numbers.items():
             if name.endswith(ending) and rng.random() < 0.9:
-                return rng.choice(known)
+                return rng.choice(values)
         return min(max(rng.choice(SMALL), low), high)
 
 

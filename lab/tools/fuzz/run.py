@@ -28,7 +28,7 @@ sys.path[:1] = [str(ROOT / "lab" / "tools"), str(ROOT / "tests")]  # this folder
 from code_state import code_of  # noqa: E402 - after sys.path is set
 
 from fuzz import summary  # noqa: E402 - after sys.path is set
-from fuzz.campaign import COUNTS_FILE, LAST_FILE, Bounds, campaign, said_of  # noqa: E402 - after sys.path is set
+from fuzz.campaign import COUNTS_FILE, LAST_FILE, Bounds, campaign, input_of_file  # noqa: E402 - after sys.path is set
 from fuzz.entrances import PLACES, entrance_of  # noqa: E402 - after sys.path is set
 from fuzz.measure import InputRunner  # noqa: E402 - after sys.path is set
 from fuzz.summary import Done  # noqa: E402 - after sys.path is set
@@ -54,50 +54,60 @@ def main() -> int:
     parser.add_argument("--replay", type=Path, help="replay a stored input")
     parser.add_argument("--out", type=Path, default=FOUND, help="folder for findings")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.replay is not None:
-        return replay(asked.replay)
-    if asked.minutes is None and asked.inputs is None:
-        asked.minutes = 1.0
-    names = list(PLACES) if "all" in asked.entrance else list(dict.fromkeys(asked.entrance))
-    if (asked.coverage or asked.keep) and len(names) > 1:
+    arguments = parser.parse_args()
+    if arguments.replay is not None:
+        return replay(arguments.replay)
+    if arguments.minutes is None and arguments.inputs is None:
+        arguments.minutes = 1.0
+    names = list(PLACES) if "all" in arguments.entrance else list(dict.fromkeys(arguments.entrance))
+    if (arguments.coverage or arguments.keep) and len(names) > 1:
         parser.error("--coverage and --keep are for one entrance at a time")
-    if asked.jobs < 1:
+    if arguments.jobs < 1:
         parser.error("--jobs: at least 1")
-    asked.out.mkdir(parents=True, exist_ok=True)
-    if asked.coverage or asked.keep:
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    if arguments.coverage or arguments.keep:
         from fuzz.guided import guided, keep_reaching
 
-        if asked.keep:
-            return keep_reaching(names[0], asked.out)
-        return guided(names[0], asked.out, asked.minutes or 1.0)
-    if asked.child:
-        campaign(entrance_of(names[0]), Bounds(asked.minutes, asked.inputs, asked.seed), asked.out)
+        if arguments.keep:
+            return keep_reaching(names[0], arguments.out)
+        return guided(names[0], arguments.out, arguments.minutes or 1.0)
+    if arguments.child:
+        campaign(entrance_of(names[0]), Bounds(arguments.minutes, arguments.inputs, arguments.seed), arguments.out)
         return 0
-    return shared_out(names, asked)
+    return shared_out(names, arguments)
 
 
-def shared_out(names: list[str], asked: argparse.Namespace) -> int:
+def shared_out(names: list[str], arguments: argparse.Namespace) -> int:
     """Fuzz the entrances in turn, each in several processes; return the exit code."""
     code, rows = code_of(ROOT), []
     for name in names:
-        seeds = range(asked.seed, asked.seed + asked.jobs)
-        children = [(seed, subprocess.Popen(command_of(name, seed, asked))) for seed in seeds]
-        done = [done_by(child, name, seed, code, asked.out) for seed, child in children]
-        summary.write(done, asked.out)
+        seeds = range(arguments.seed, arguments.seed + arguments.jobs)
+        children = [(seed, subprocess.Popen(command_of(name, seed, arguments))) for seed in seeds]
+        done = [done_by(child, name, seed, code, arguments.out) for seed, child in children]
+        summary.write(done, arguments.out)
         rows.append(summary.added(done))
-    print_table(rows, summary.inputs_by_entrance(summary.read(asked.out), code))
+    print_table(rows, summary.inputs_by_entrance(summary.read(arguments.out), code))
     return 1 if any(row.found for row in rows) else 0
 
 
-def command_of(name: str, seed: int, asked: argparse.Namespace) -> list[str]:
+def command_of(name: str, seed: int, arguments: argparse.Namespace) -> list[str]:
     """Return the command of a process for one entrance and seed."""
-    (asked.out / COUNTS_FILE.format(name, seed)).unlink(missing_ok=True)
-    command = [sys.executable, __file__, "--child", "--entrance", name, "--seed", str(seed), "--out", str(asked.out)]
-    if asked.minutes is not None:
-        command += ["--minutes", str(asked.minutes)]
-    if asked.inputs is not None:
-        command += ["--inputs", str(-(-asked.inputs // asked.jobs))]
+    (arguments.out / COUNTS_FILE.format(name, seed)).unlink(missing_ok=True)
+    command = [
+        sys.executable,
+        __file__,
+        "--child",
+        "--entrance",
+        name,
+        "--seed",
+        str(seed),
+        "--out",
+        str(arguments.out),
+    ]
+    if arguments.minutes is not None:
+        command += ["--minutes", str(arguments.minutes)]
+    if arguments.inputs is not None:
+        command += ["--inputs", str(-(-arguments.inputs // arguments.jobs))]
     return command
 
 
@@ -105,11 +115,11 @@ def done_by(child: subprocess.Popen[bytes], name: str, seed: int, code: str, out
     """Wait for a process, and return its summary; an early end is a finding."""
     ended_with = child.wait()
     counts, last = out / COUNTS_FILE.format(name, seed), out / LAST_FILE.format(name, seed)
-    known = json.loads(counts.read_text()) if counts.exists() else dict.fromkeys(Done._fields[3:], 0)
-    done = Done(name, seed, code, **known)
+    counts_of_seed = json.loads(counts.read_text()) if counts.exists() else dict.fromkeys(Done._fields[3:], 0)
+    done = Done(name, seed, code, **counts_of_seed)
     if ended_with:
         kept = out / f"{name}-ended-{seed}.bin"
-        kept.write_bytes(said_of(last) if last.exists() else b"")
+        kept.write_bytes(input_of_file(last) if last.exists() else b"")
         print(f"{name}: the process ended with {ended_with}; the input: python lab/tools/fuzz/run.py --replay {kept}")
         done = done._replace(found=done.found + 1)
     last.unlink(missing_ok=True)
@@ -119,8 +129,8 @@ def done_by(child: subprocess.Popen[bytes], name: str, seed: int, code: str, out
 
 def print_table(rows: list[Done], in_all: dict[str, int]) -> None:
     """Print a line for each entrance."""
-    told = [(r.entrance, r.runs, r.inputs, r.per_second, r.slowest_ms, r.memory_mb, r.found) for r in rows]
-    lines = [COLUMNS, *(tuple(map(str, (*one, in_all.get(str(one[0]), 0)))) for one in told)]
+    cells = [(r.entrance, r.runs, r.inputs, r.per_second, r.slowest_ms, r.memory_mb, r.found) for r in rows]
+    lines = [COLUMNS, *(tuple(map(str, (*one, in_all.get(str(one[0]), 0)))) for one in cells)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(COLUMNS))]
     for line in lines:
         print(

@@ -31,7 +31,7 @@ def too_long(*_: object) -> None:
     raise TooLong
 
 
-def seen_by_clients(name: str, seed: int, path: Path) -> list[str]:
+def alarms_of(name: str, seed: int, path: Path) -> list[str]:
     """Return the checks that alarm with a planted bug."""
     bug = all_bugs()[name]
     with path.open("w") as file, bug.planted():
@@ -47,12 +47,12 @@ def seen_by_clients(name: str, seed: int, path: Path) -> list[str]:
 
 def main() -> int:
     signal.signal(signal.SIGALRM, too_long)
-    wanted = set(sys.argv[1:])
+    names = set(sys.argv[1:])
     with tempfile.TemporaryDirectory() as folder:
         for line in PLANTED.read_text().splitlines():
             name, seed, *_ = line.split()
-            if not wanted or name in wanted:
-                found = seen_by_clients(name, int(seed), Path(folder) / "history.jsonl")
+            if not names or name in names:
+                found = alarms_of(name, int(seed), Path(folder) / "history.jsonl")
                 print(name, all_bugs()[name].world, seed, ", ".join(found) or "-", flush=True)
     return 0
 

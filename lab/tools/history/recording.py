@@ -47,7 +47,7 @@ def history(of: Task, library: str, **about: Any) -> ClientHistory:
     )
 
 
-def until_told() -> threading.Event:
+def until_stopped() -> threading.Event:
     """Return an event that SIGTERM sets."""
     over = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: over.set())

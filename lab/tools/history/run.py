@@ -154,10 +154,10 @@ class ClientPool:
         process.kill()
         process.wait()
         self.killed += 1
-        self._gone(name)
+        self._record_end(name)
         self.start(number)
 
-    def _gone(self, name: str) -> None:
+    def _record_end(self, name: str) -> None:
         """Record a client's end in a file of its own: its last line may be incomplete."""
         with (self._folder / f"{name}.gone.jsonl").open("w") as file:
             file.write(json.dumps({"op": "gone", "client": name, "at": now_us()}) + "\n")
@@ -182,7 +182,7 @@ class ClientPool:
         """Restart clients that exited, such as a fenced producer."""
         for number, (name, process) in list(self._running.items()):
             if process.poll() is not None:
-                self._gone(name)
+                self._record_end(name)
                 self.start(number)
 
     def end(self) -> None:
@@ -194,7 +194,7 @@ class ClientPool:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-            self._gone(name)
+            self._record_end(name)
 
 
 def read_all(bootstrap: str, folder: Path) -> None:
@@ -266,11 +266,11 @@ def write_evidence(bootstrap: str, folder: Path) -> Path:
         for words in STATE:
             command = [sys.executable, "-m", "kohort", *words, "--bootstrap", bootstrap]
             try:
-                told = subprocess.run(command, capture_output=True, text=True, timeout=ENDS_S, check=False)
-                said = told.stdout + told.stderr
+                process = subprocess.run(command, capture_output=True, text=True, timeout=ENDS_S, check=False)
+                output = process.stdout + process.stderr
             except subprocess.TimeoutExpired:
-                said = f"no answer within {ENDS_S} s\n"
-            file.write(f"$ kohort {' '.join(words)}\n{said}\n")
+                output = f"no answer within {ENDS_S} s\n"
+            file.write(f"$ kohort {' '.join(words)}\n{output}\n")
     return written
 
 

@@ -7,7 +7,7 @@ import itertools
 import threading
 from collections import defaultdict
 
-from recording import POLL_MS, SEND_EVERY_S, SESSION_MS, Task, history, now_us, task, until_told
+from recording import POLL_MS, SEND_EVERY_S, SESSION_MS, Task, history, now_us, task, until_stopped
 from with_kohort import CALL_MS, INPUTS, Listener
 
 from kohort import AsyncConsumer, AsyncProducer, KohortError, OffsetAndMetadata, TopicPartition, UsageError
@@ -57,11 +57,11 @@ async def consume(of: Task, over: threading.Event) -> None:
             if not found:
                 continue
             offsets = {where: records[-1][0] + 1 for where, records in found.items()}
-            given = {TopicPartition(*where): OffsetAndMetadata(offset) for where, offset in offsets.items()}
+            offsets_to_commit = {TopicPartition(*where): OffsetAndMetadata(offset) for where, offset in offsets.items()}
             at, generation = now_us(), consumer.group_metadata().generation_id
             written.committed(at, group, offsets, "begun", generation=generation, id=at)
             try:
-                await consumer.commit(given, timeout_ms=CALL_MS)
+                await consumer.commit(offsets_to_commit, timeout_ms=CALL_MS)
                 written.committed(at, group, offsets, "ok", generation=generation, id=at)
             except UsageError:
                 raise
@@ -72,4 +72,4 @@ async def consume(of: Task, over: threading.Event) -> None:
 
 if __name__ == "__main__":
     mine = task()
-    asyncio.run({"produce": produce, "consume": consume}[mine.verb](mine, until_told()))
+    asyncio.run({"produce": produce, "consume": consume}[mine.verb](mine, until_stopped()))

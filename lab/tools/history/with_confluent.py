@@ -6,7 +6,7 @@ import itertools
 import threading
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from recording import POLL_MS, SEND_EVERY_S, SESSION_MS, Task, history, now_us, task, until_told
+from recording import POLL_MS, SEND_EVERY_S, SESSION_MS, Task, history, now_us, task, until_stopped
 
 INPUTS = "in"
 
@@ -47,15 +47,15 @@ def consume(of: Task, over: threading.Event) -> None:
         }
     )
 
-    def held(kind, partitions) -> None:
+    def write_ownership(kind, partitions) -> None:
         generation = {"generation": -1} if kind == "assigned" else {"closing": over.is_set() or None}
         written.ownership(kind, now_us(), group, [(p.topic, p.partition) for p in partitions], **generation)
 
     consumer.subscribe(
         [INPUTS],
-        on_assign=lambda _, partitions: held("assigned", partitions),
-        on_revoke=lambda _, partitions: held("revoked", partitions),
-        on_lost=lambda _, partitions: held("lost", partitions),
+        on_assign=lambda _, partitions: write_ownership("assigned", partitions),
+        on_revoke=lambda _, partitions: write_ownership("revoked", partitions),
+        on_lost=lambda _, partitions: write_ownership("lost", partitions),
     )
     while not over.is_set():
         at, message = now_us(), consumer.poll(POLL_MS / 1000)
@@ -77,4 +77,4 @@ def consume(of: Task, over: threading.Event) -> None:
 
 if __name__ == "__main__":
     mine = task()
-    {"produce": produce, "consume": consume}[mine.verb](mine, until_told())
+    {"produce": produce, "consume": consume}[mine.verb](mine, until_stopped())

@@ -11,7 +11,7 @@ import itertools
 import threading
 from collections import defaultdict
 
-from recording import POLL_MS, SEND_EVERY_S, SESSION_MS, Task, history, now_us, task, until_told
+from recording import POLL_MS, SEND_EVERY_S, SESSION_MS, Task, history, now_us, task, until_stopped
 
 from kohort import Consumer, KohortError, OffsetAndMetadata, Producer, TopicPartition, TransactionFailed, UsageError
 from kohort_lab.history.writer import ClientHistory
@@ -106,8 +106,8 @@ def consume(of: Task, over: threading.Event) -> None:
         at, generation = now_us(), consumer.group_metadata().generation_id
         written.committed(at, group, offsets, "begun", generation=generation, id=at)
         try:
-            given = {TopicPartition(*where): OffsetAndMetadata(offset) for where, offset in offsets.items()}
-            consumer.commit(given, timeout_ms=CALL_MS)
+            offsets_to_commit = {TopicPartition(*where): OffsetAndMetadata(offset) for where, offset in offsets.items()}
+            consumer.commit(offsets_to_commit, timeout_ms=CALL_MS)
             written.committed(at, group, offsets, "ok", generation=generation, id=at)
         except UsageError:
             raise
@@ -163,11 +163,11 @@ def move(consumer, producer, written, inputs, transaction) -> None:
     about = consumer.group_metadata()
     at = now_us()
     written.committed(at, "copiers", offsets, "begun", generation=about.generation_id, txn=transaction, id=at)
-    given = {TopicPartition(*where): offset for where, offset in offsets.items()}
-    producer.send_offsets_to_transaction(given, about, CALL_MS)
+    positions = {TopicPartition(*where): offset for where, offset in offsets.items()}
+    producer.send_offsets_to_transaction(positions, about, CALL_MS)
     written.committed(at, "copiers", offsets, "ok", generation=about.generation_id, txn=transaction, id=at)
 
 
 if __name__ == "__main__":
     mine = task()
-    {"produce": produce, "consume": consume, "copy": copy}[mine.verb](mine, until_told())
+    {"produce": produce, "consume": consume, "copy": copy}[mine.verb](mine, until_stopped())

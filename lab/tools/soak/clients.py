@@ -84,7 +84,7 @@ def leak(folder: Path, over: threading.Event) -> None:
 
 def main() -> None:
     verb, bootstrap, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
-    over = recording.until_told()
+    over = recording.until_stopped()
     threads = [threading.Thread(target=leak, args=(folder, over))] if "LEAK" in sys.argv[4:] else []
     if verb == "groups":
         threads += [threading.Thread(target=come_and_go, args=(bootstrap, folder, n, over)) for n in range(GROUPS)]

@@ -97,7 +97,7 @@ class ConsoleSoak:
             "console cpu_s": console.cpu_s, "browser rss": resident_of_children("chrom"),
         }  # fmt: skip
         for name, tab in tabs.items():
-            values |= {f"{name} {what}": value for what, value in tab.held().items()}
+            values |= {f"{name} {what}": value for what, value in tab.counts().items()}
         self.samples.append({"at_s": at_s, "values": values})
 
 
@@ -109,12 +109,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--times", type=float, default=1.0, help="speed-up of samples and changes [1]")
     parser.add_argument("--out", type=Path, default=ROOT / "build" / "soak-console", help="folder for samples and logs")
     parser.add_argument("--judge", type=Path, metavar="FILE", help="judge the samples of an earlier run")
-    asked = parser.parse_args(arguments)
-    if asked.judge is not None:
-        samples, problems = [json.loads(line) for line in asked.judge.read_text().splitlines()], []
+    options = parser.parse_args(arguments)
+    if options.judge is not None:
+        samples, problems = [json.loads(line) for line in options.judge.read_text().splitlines()], []
     else:
-        asked.out.mkdir(parents=True, exist_ok=True)
-        soak = ConsoleSoak(asked.out, asked.minutes * 60, asked.every, asked.times)
+        options.out.mkdir(parents=True, exist_ok=True)
+        soak = ConsoleSoak(options.out, options.minutes * 60, options.every, options.times)
         soak.run()
         samples, problems = soak.samples, soak.problems
     lines = judge(samples)

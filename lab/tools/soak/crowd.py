@@ -239,11 +239,11 @@ class Soak:
     def _ended(self, name: str, code: int, at_s: float) -> None:
         """Record the early exit of a process. Raises RuntimeError for the broker."""
         log = (self._folder / f"{name}.log").read_text(errors="replace")[-1000:]
-        told = f"{name} ended with {code}"
+        end_text = f"{name} ended with {code}"
         if name == "broker":
-            raise RuntimeError(f"{told} after {at_s:.0f} s: {log}")
-        if not any(stall.startswith(told) for stall in self.stalls):
-            self.stalls.append(f"{told} after {at_s:.0f} s: {log}")
+            raise RuntimeError(f"{end_text} after {at_s:.0f} s: {log}")
+        if not any(stall.startswith(end_text) for stall in self.stalls):
+            self.stalls.append(f"{end_text} after {at_s:.0f} s: {log}")
 
     def _scrape(self) -> Iterator[tuple[str, float]]:
         """Read /metrics, and the event loop's delay since the last scrape."""

@@ -33,30 +33,32 @@ BUILD = ROOT / "build" / "soak"
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the selected soak; return the exit code."""
-    asked = options_of(sys.argv[1:] if arguments is None else arguments)
-    if asked.judge is not None:
-        lines = judge([json.loads(line) for line in asked.judge.read_text().splitlines()])
+    options = options_of(sys.argv[1:] if arguments is None else arguments)
+    if options.judge is not None:
+        lines = judge([json.loads(line) for line in options.judge.read_text().splitlines()])
         print(table(lines))
         return 0 if all(line.is_flat for line in lines) else 1
-    asked.out.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="soak-", dir=asked.keep))
-    samples = asked.out / "samples.jsonl"
-    soak = Soak(folder, samples, minutes=asked.minutes, every_s=asked.every, spark=asked.spark, leak=asked.plant_leak)
+    options.out.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="soak-", dir=options.keep))
+    samples = options.out / "samples.jsonl"
+    soak = Soak(
+        folder, samples, minutes=options.minutes, every_s=options.every, spark=options.spark, leak=options.plant_leak
+    )
     began = time.monotonic()
     try:
         found = soak.run()
     except RuntimeError as error:
         print(error, file=sys.stderr)
         return 2
-    code = tell(soak, found, samples, time.monotonic() - began)
-    if asked.keep is None and not found.counts:
+    code = print_verdict(soak, found, samples, time.monotonic() - began)
+    if options.keep is None and not found.counts:
         shutil.rmtree(folder, ignore_errors=True)
     else:
         print(f"histories, logs and data are in {folder}")
     return code
 
 
-def tell(soak: Soak, found: CheckedHistory, samples: Path, took_s: float) -> int:
+def print_verdict(soak: Soak, found: CheckedHistory, samples: Path, took_s: float) -> int:
     """Print the verdict; return the exit code."""
     lines = judge(soak.samples)
     print(table(lines))

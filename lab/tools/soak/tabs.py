@@ -14,7 +14,7 @@ from playwright.sync_api import sync_playwright
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-HELD: Final = {"JSHeapUsedSize": "heap", "Nodes": "nodes", "JSEventListeners": "listeners"}
+METRIC_NAMES: Final = {"JSHeapUsedSize": "heap", "Nodes": "nodes", "JSEventListeners": "listeners"}
 """Chromium's metric names, and the names in the samples."""
 GO: Final = "path => { history.pushState(null, '', path); dispatchEvent(new PopStateEvent('popstate')); }"
 
@@ -37,11 +37,11 @@ class Tab:
         """Open another view of the same page, like a click on a link."""
         self.page.evaluate(GO, path)
 
-    def held(self) -> Mapping[str, float]:
+    def counts(self) -> Mapping[str, float]:
         """Return heap size, nodes and listeners after garbage collection."""
         self._cdp.send("HeapProfiler.collectGarbage")
         found = {one["name"]: one["value"] for one in self._cdp.send("Performance.getMetrics")["metrics"]}
-        return {name: float(found[metric]) for metric, name in HELD.items()}
+        return {name: float(found[metric]) for metric, name in METRIC_NAMES.items()}
 
 
 @contextmanager

@@ -68,9 +68,9 @@ class GroupMembers:
         self._members[guest] = deque([self._member(guest)])
         self._guests.append(guest)
         if len(self._guests) > GUESTS:
-            gone = self._guests.popleft()
-            self._members.pop(gone)[0].close()
-            admin.delete_groups([gone], check=False)
+            removed = self._guests.popleft()
+            self._members.pop(removed)[0].close()
+            admin.delete_groups([removed], check=False)
 
     def close(self) -> None:
         """Let all members leave."""

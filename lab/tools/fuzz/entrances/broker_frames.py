@@ -70,8 +70,8 @@ class Peered(BrokerStage):
         super().__init__(storage, **options)
 
     @staticmethod
-    def configured(given: dict[str, object]) -> BrokerConfig:
-        return config_of(repr(sorted(given.items())), given)
+    def configured(settings: dict[str, object]) -> BrokerConfig:
+        return config_of(repr(sorted(settings.items())), settings)
 
     def start(self) -> None:
         """Start with a random source unlike that of earlier brokers: repeated ids would be a fault of the test."""
@@ -312,9 +312,9 @@ class BrokerFrames(Entrance):
         found = {topic.name: len(topic.partitions) for topic in stage.broker.state.topics}
         if found != topics:
             raise Wrong(f"topics before the restart: {topics}, after: {found}")
-        told = [str(note) for note in stage.broker.take_notes() if note.level >= Level.WARNING]
-        if told := [line for line in told if not is_of_users(line)]:
-            raise Wrong(f"unexpected log lines of the start: {told}")
+        warnings = [str(note) for note in stage.broker.take_notes() if note.level >= Level.WARNING]
+        if warnings := [line for line in warnings if not is_of_users(line)]:
+            raise Wrong(f"unexpected log lines of the start: {warnings}")
 
     def check_service(self, stage: Peered) -> None:
         """Produce, read, join and commit as a new client, independent of the script's state."""
@@ -373,8 +373,8 @@ def copied(storage: MemoryStorage) -> MemoryStorage:
 _CONFIGS: dict[str, BrokerConfig] = {}
 
 
-def config_of(key: str, given: dict[str, object]) -> BrokerConfig:
+def config_of(key: str, settings: dict[str, object]) -> BrokerConfig:
     """Return the options of a stage, parsed once for equal options."""
     if key not in _CONFIGS:
-        _CONFIGS[key] = parse_config(BrokerConfig, given)
+        _CONFIGS[key] = parse_config(BrokerConfig, settings)
     return _CONFIGS[key]

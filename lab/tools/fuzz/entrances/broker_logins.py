@@ -24,14 +24,14 @@ from support.machines.sasl_peer import JAAS, USERS, log_in, plain
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 
-def part(said: object) -> str:
-    return base64.urlsafe_b64encode(json.dumps(said).encode()).decode().rstrip("=")
+def part(claims: object) -> str:
+    return base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
 
 
 def token(**claims: object) -> bytes:
     """Return an unsecured token, as OAUTHBEARER sends it."""
-    said = {"sub": "carol", "iat": 0, "exp": 4_000_000_000} | claims
-    return b"n,,\x01auth=Bearer " + f"{part({'alg': 'none'})}.{part(said)}.".encode() + b"\x01\x01"
+    all_claims = {"sub": "carol", "iat": 0, "exp": 4_000_000_000} | claims
+    return b"n,,\x01auth=Bearer " + f"{part({'alg': 'none'})}.{part(all_claims)}.".encode() + b"\x01\x01"
 
 
 class BrokerLogins(BrokerFrames):
@@ -97,21 +97,21 @@ class BrokerLogins(BrokerFrames):
         frames = []
         if rng.random() < 0.4:
             frames.append(
-                asked(ApiVersionsRequest(client_software_name="x", client_software_version="1"), rng.randint(0, 4))
+                frame_of(ApiVersionsRequest(client_software_name="x", client_software_version="1"), rng.randint(0, 4))
             )
         mechanism = rng.choice((*MECHANISMS, "PLAIN", "GSSAPI", ""))
         version = rng.choice((0, 1, 1))
-        frames.append(asked(SaslHandshakeRequest(mechanism=mechanism), version))
+        frames.append(frame_of(SaslHandshakeRequest(mechanism=mechanism), version))
         for _ in range(rng.choice((1, 1, 2, 3))):
-            said = rng.choice(self.tokens)
+            token_bytes = rng.choice(self.tokens)
             if rng.random() < 0.5:
-                said = mutated(said, rng, self.tokens)
+                token_bytes = mutated(token_bytes, rng, self.tokens)
             if version == 0 or rng.random() < 0.05:
-                frames.append(struct.pack(">i", len(said)) + said)
+                frames.append(struct.pack(">i", len(token_bytes)) + token_bytes)
             else:
-                frames.append(asked(SaslAuthenticateRequest(auth_bytes=said), rng.randint(0, 2)))
+                frames.append(frame_of(SaslAuthenticateRequest(auth_bytes=token_bytes), rng.randint(0, 2)))
         if rng.random() < 0.4:
-            frames.append(asked(MetadataRequest(topics=[]), 12))
+            frames.append(frame_of(MetadataRequest(topics=[]), 12))
         return frames
 
     def newcomer(self, stage: Peered) -> Peer:
@@ -122,7 +122,7 @@ class BrokerLogins(BrokerFrames):
         return logged_in
 
 
-def asked(message: Message, version: int) -> bytes:
+def frame_of(message: Message, version: int) -> bytes:
     """Return a request as a frame."""
     assert type(message).API_KEY is not None
     return b"".join(

@@ -58,12 +58,12 @@ class Liar:
         self._broker = broker
         self._plan = plan
         self._at = 0
-        self.told = 0
+        self.answer_count = 0
         """Number of responses so far."""
         self._words = words
         self._watch = watch
         self._readers: dict[int, FrameReader] = {}
-        self._asked: dict[int, dict[int, tuple[int, int]]] = {}
+        self._requests: dict[int, dict[int, tuple[int, int]]] = {}
         self._answers: dict[int, FrameReader] = {}
 
     @property
@@ -75,17 +75,17 @@ class Liar:
         """True after the end of the plan: all later responses are unchanged."""
         return self._at + HEAD.size > len(self._plan)
 
-    def handle(self, given: Input, now_ms: int) -> Sequence[Output]:
-        if isinstance(given, Connected):
-            self._readers[given.connection] = FrameReader(1 << 30)
-            self._answers[given.connection] = FrameReader(1 << 30)
-            self._asked[given.connection] = {}
-        if isinstance(given, Received) and given.connection in self._readers:
-            for frame in self._readers[given.connection].feed(given.data):
+    def handle(self, event: Input, now_ms: int) -> Sequence[Output]:
+        if isinstance(event, Connected):
+            self._readers[event.connection] = FrameReader(1 << 30)
+            self._answers[event.connection] = FrameReader(1 << 30)
+            self._requests[event.connection] = {}
+        if isinstance(event, Received) and event.connection in self._readers:
+            for frame in self._readers[event.connection].feed(event.data):
                 header, _ = parse_request_header(bytes(frame))
-                self._asked[given.connection][header.correlation_id] = (header.api_key, header.api_version)
+                self._requests[event.connection][header.correlation_id] = (header.api_key, header.api_version)
         out: list[Output] = []
-        for output in self._broker.handle(given, now_ms):
+        for output in self._broker.handle(event, now_ms):
             out += self._changed(output, now_ms) if isinstance(output, Send) else [output]
         return out
 
@@ -96,7 +96,7 @@ class Liar:
         out: list[Output] = []
         for frame in self._answers[number].feed(b"".join(bytes(buffer) for buffer in output.buffers)):
             body = bytes(frame)
-            self.told += 1
+            self.answer_count += 1
             op, seed = PASS, 0
             if self._at + HEAD.size <= len(self._plan):
                 op, seed = HEAD.unpack_from(self._plan, self._at)
@@ -130,10 +130,10 @@ class Liar:
     def _made_up(self, number: int, body: bytes, rng: random.Random) -> bytes:
         """Return an invented response to the same request."""
         correlation_id = int.from_bytes(body[:4], "big", signed=True)
-        asked = self._asked[number].get(correlation_id)
-        if asked is None:
+        request = self._requests[number].get(correlation_id)
+        if request is None:
             return body
-        api, version = APIS[asked[0]], asked[1]
+        api, version = APIS[request[0]], request[1]
         if not api.serves(version):
             return body
         head = body[:4] + (b"\0" if version >= api.flexible_from and api.key != API_VERSIONS else b"")
@@ -193,11 +193,11 @@ class ClientAnswers(Entrance):
         config = client_config(ProducerConfig, None, PRODUCER | hurry)
         producer = ProducerMachine(config, random.Random(3))
         stage.loop.add(producer.engine)
-        idle, told = 0, -1
+        idle, answer_count = 0, -1
         for at in range(RUN_MS // STEP_MS):
-            is_waiting = bool(kind & HURRIED) and told == stage.liar.told
+            is_waiting = bool(kind & HURRIED) and answer_count == stage.liar.answer_count
             idle = idle + 1 if stage.liar.is_through or is_waiting else 0
-            told = stage.liar.told
+            answer_count = stage.liar.answer_count
             if idle > IDLE_STEPS:
                 break
             for user in users:

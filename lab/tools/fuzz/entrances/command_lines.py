@@ -118,13 +118,13 @@ class CommandLines(Entrance):
         except (ValueError, TypeError, RecursionError):
             return
         home = str(self.folder)
-        for left in self.folder.iterdir():
-            if left.name not in FILES:
-                left.unlink() if left.is_file() else None
+        for path in self.folder.iterdir():
+            if path.name not in FILES:
+                path.unlink() if path.is_file() else None
         env = {"HOME": home, "XDG_STATE_HOME": home, "KOHORT_PROFILES": f"{home}/none", "KOHORT_BOOTSTRAP": "h:1"}
         env["LANGUAGE"] = "C"  # avoid a search for translations on the disk
         command = main if self.may_run(args) else self.parsed
-        with chdir(self.folder), reaching_nobody(), streams_let_go():
+        with chdir(self.folder), without_connections(), streams_let_go():
             result = watch.step(lambda: CliRunner(env=env).invoke(command, args, input="x\n", prog_name="kohort"))
         error = result.exception
         if error is not None and not isinstance(error, SystemExit):
@@ -162,7 +162,7 @@ def done(**_: Any) -> None:
 
 
 @contextmanager
-def reaching_nobody() -> Iterator[None]:
+def without_connections() -> Iterator[None]:
     """Let connections of commands fail at once during the block."""
     before = ClusterAccess._client
     ClusterAccess._client = unreachable  # type: ignore[assignment, method-assign]
@@ -186,12 +186,12 @@ def streams_let_go() -> Iterator[None]:
         click.utils._default_text_stdout, click.utils._default_text_stderr = before
 
 
-def unreachable(self: ClusterAccess, client: Any, config: type, said: Any, options: Any) -> Any:  # noqa: ARG001
+def unreachable(self: ClusterAccess, client: Any, config: type, given_options: Any, options: Any) -> Any:  # noqa: ARG001
     """Check the options like a client, then fail to connect."""
     from kohort.config.options import parse_config
     from kohort.config.security_names import translated
 
-    parse_config(config, {**translated(dict(said)), **translated(dict(options))})
+    parse_config(config, {**translated(dict(given_options)), **translated(dict(options))})
     raise ConnectionFailed("no broker answers")
 
 

@@ -115,25 +115,25 @@ class RecordBatches(Entrance):
         if flags & 1:
             body = with_crcs(body)
         stop = start + length % 32 if length & 1 else None
-        held = self.pages.at_end(body) if flags & 2 else self.pages.at_start(body)
-        wanted = OffsetRange("t", 0, start, stop)
+        data_in_pages = self.pages.at_end(body) if flags & 2 else self.pages.at_start(body)
+        offset_range = OffsetRange("t", 0, start, stop)
         options = ReadOptions(check_crcs=bool(length & 2), max_batch_bytes=MAX_BATCH)
-        expected = watch.step(lambda: outcome(lambda: plain(held, wanted, options)))
-        by_kernels = watch.step(lambda: outcome(lambda: located_records(held, wanted, options)))
+        expected = watch.step(lambda: outcome(lambda: plain(data_in_pages, offset_range, options)))
+        by_kernels = watch.step(lambda: outcome(lambda: located_records(data_in_pages, offset_range, options)))
         if by_kernels != expected:
             raise Wrong(f"kernels and plain reader differ: {by_kernels!r} {expected!r}")
-        by_arrow = watch.step(lambda: outcome(lambda: arrow(held, wanted, options)))
+        by_arrow = watch.step(lambda: outcome(lambda: arrow(data_in_pages, offset_range, options)))
         if by_arrow != without_epochs(expected):
             raise Wrong(f"Arrow and plain reader differ: {by_arrow!r} {expected!r}")
-        watch.step(lambda: self.others(body, wanted))
+        watch.step(lambda: self.others(body, offset_range))
 
-    def others(self, body: bytes, wanted: OffsetRange) -> None:
+    def others(self, body: bytes, offset_range: OffsetRange) -> None:
         """Read with the broker's and recovery's readers: only CorruptRecord or ApiError are allowed."""
         for read in (
             lambda: [check_crc(body, at, header) for at, header in split_batches(body)],
             lambda: read_batch(body, max_bytes=MAX_BATCH),
             lambda: read_pairs(body, 0, parse_batch_header(body), max_bytes=MAX_BATCH),
-            lambda: next_offset(body, wanted.start_offset, wanted.end_offset),
+            lambda: next_offset(body, offset_range.start_offset, offset_range.end_offset),
             lambda: list(checked_headers(MemoryFile(bytearray(body)), len(body))),
             lambda: checked_header(body, self.config, 1_000_000, from_client=True),
             lambda: decompress(parse_batch_header(body).codec, body[HEADER_BYTES:], MAX_BATCH),
@@ -172,15 +172,15 @@ def outcome(read: Callable[[], list[Record]]) -> Outcome:
         return error.offset
 
 
-def plain(data: Any, wanted: OffsetRange, options: ReadOptions) -> list[Record]:
+def plain(data: Any, offset_range: OffsetRange, options: ReadOptions) -> list[Record]:
     out: list[Record] = []
-    for section in sections(data, wanted, options):
-        read_section(section, wanted, out)
+    for section in sections(data, offset_range, options):
+        read_section(section, offset_range, out)
     return out
 
 
-def arrow(data: Any, wanted: OffsetRange, options: ReadOptions) -> list[Record]:
-    return records_of(decode_batches(data, wanted, columns=ALL, options=options))
+def arrow(data: Any, offset_range: OffsetRange, options: ReadOptions) -> list[Record]:
+    return records_of(decode_batches(data, offset_range, columns=ALL, options=options))
 
 
 def records_of(batch: pa.RecordBatch) -> list[Record]:

@@ -67,9 +67,9 @@ class StoredFolders(Entrance):
             return
         which %= len(self.templates)
         content = dict(self.templates[which])
-        for path, held in files[:MOST_FILES]:
+        for path, stored in files[:MOST_FILES]:
             if path in content:
-                content[path] = held[:MOST_BYTES]
+                content[path] = stored[:MOST_BYTES]
         storage = storage_of(content)
         if which == 2:
             self.start_cluster(storage, {path for path, _ in files}, watch)
@@ -153,8 +153,8 @@ class LaterStage(BrokerStage):
         super().__init__(storage, **GUARDED)
 
     @staticmethod
-    def configured(given: dict[str, object]) -> BrokerConfig:
-        return config_of(repr(sorted(given.items())), given)
+    def configured(settings: dict[str, object]) -> BrokerConfig:
+        return config_of(repr(sorted(settings.items())), settings)
 
     def start(self) -> None:
         self.rng = random.Random(self.seed)

@@ -32,7 +32,7 @@ COLUMNS = {
     "about": ("name", "value"),
 }
 NAMES = ("version", "store_id", "topic_id", "since_ms", "until_ms")
-TOLD = b'{"topic_id": "x", "until": {"0": [5, 1], "3": [9, 2147483648]}}'
+TOPIC_PROGRESS = b'{"topic_id": "x", "until": {"0": [5, 1], "3": [9, 2147483648]}}'
 NOW_MS = 100_000
 MOST = 1 << 18
 Change = tuple[str, str, int, Any]
@@ -56,8 +56,8 @@ class WatchStores(Entrance):
         store = WatchStore(self.path)
         placed = [PlacedEntry(parse_entry(one), 0, at, 0) for at, one in enumerate(entries())]
         state = msgspec.msgpack.encode(WatchedGroup(group="g"))
-        seen = PersistedCommit("g", "t", 0, CommitSeen(5, 1_000, 900))
-        store.save(placed[:12], {0: 12, 1: 7}, ChangedState({"g": state, "h": state}, [seen]), NOW_MS)
+        commit = PersistedCommit("g", "t", 0, CommitSeen(5, 1_000, 900))
+        store.save(placed[:12], {0: 12, 1: 7}, ChangedState({"g": state, "h": state}, [commit]), NOW_MS)
         for name in NAMES[1:]:
             store.set_info(name, "1")
         store.close()
@@ -70,7 +70,7 @@ class WatchStores(Entrance):
             case 1:
                 headers = [
                     [HEADER, mutated(b"abc/12", rng) if rng.random() < 0.5 else b"abc/12"],
-                    [PROGRESS_HEADER, mutated(TOLD, rng)],
+                    [PROGRESS_HEADER, mutated(TOPIC_PROGRESS, rng)],
                 ]
                 return msgspec.msgpack.encode([HEADERS, headers])
             case _:
@@ -92,13 +92,13 @@ class WatchStores(Entrance):
     def run(self, data: bytes, watch: Watch) -> None:
         template = self.template
         try:
-            kind, given = msgspec.msgpack.decode(data, type=tuple[int, Any])
+            kind, payload = msgspec.msgpack.decode(data, type=tuple[int, Any])
             if kind == HEADERS:
-                headers = msgspec.convert(given, list[tuple[str, bytes]], strict=False)
+                headers = msgspec.convert(payload, list[tuple[str, bytes]], strict=False)
             elif kind == FILE:
-                template = msgspec.convert(given, bytes)[:MOST]
+                template = msgspec.convert(payload, bytes)[:MOST]
             else:
-                changes = msgspec.convert(given, list[tuple[str, str, int, Any]])
+                changes = msgspec.convert(payload, list[tuple[str, str, int, Any]])
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return
         if kind == HEADERS:
@@ -106,7 +106,7 @@ class WatchStores(Entrance):
             return
         self.clear()
         self.path.write_bytes(with_changes(template, changes) if kind == ROWS else template)
-        for use in (self.looked_at, self.gone_on, self.gone_on):  # a failed open leaves no state behind
+        for use in (self.looked_at, self.continued, self.continued):  # a failed open leaves no state behind
             try:
                 watch.step(use)
             except StorageError as error:
@@ -134,7 +134,7 @@ class WatchStores(Entrance):
         finally:
             reader.close()
 
-    def gone_on(self) -> None:
+    def continued(self) -> None:
         """Continue the file as a watcher does."""
         store = WatchStore(self.path, max_bytes=3_000)
         try:
