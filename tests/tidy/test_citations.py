@@ -17,7 +17,10 @@ CODE = [
     if f.endswith(".py") and f.startswith(("src/", "lab/", "tests/", "bench/")) and (ROOT / f).exists()
 ]
 PAGES = [f for f in TRACKED if f.endswith(".md") and (ROOT / f).exists()]
-OF_USERS = frozenset({"file.py", "apps.py", "views.py", "manage.py", "management/commands/listen.py"})
+OF_USERS = frozenset(
+    {"file.py", "apps.py", "views.py", "manage.py", "management/commands/listen.py"}
+    | {"consume.py", "consume_async.py", "tasks.py"}
+)
 """In examples."""
 
 RULE = re.compile(r"\bprotocol/([\w-]+\.md)#([\w-]+)")
