@@ -19,7 +19,7 @@ CODE = [
 PAGES = [f for f in TRACKED if f.endswith(".md") and (ROOT / f).exists()]
 OF_USERS = frozenset(
     {"file.py", "apps.py", "views.py", "manage.py", "management/commands/listen.py"}
-    | {"consume.py", "consume_async.py", "tasks.py"}
+    | {"consume.py", "consume_async.py", "handlers.py", "tasks.py", "test_orders.py", "worker.py"}
 )
 """In examples."""
 
