@@ -34,11 +34,11 @@ def test_check_history_prints_anomaly_and_exits_with_1(lost, runner):
 
 def test_check_history_prints_anomaly_as_json(lost, runner):
     done = runner.invoke(main, ["check-history", str(lost), "--output", "json"])
-    told = json.loads(done.stdout)
+    output = json.loads(done.stdout)
     assert done.exit_code == 7
-    assert told["schema"] == "kohort/v1/check-history"
-    assert told["counts"] == {"lost-record": 1}
-    assert [proof["place"] for proof in told["anomalies"][0]["evidence"]] == [f"{lost}:4", f"{lost}:5"]
+    assert output["schema"] == "kohort/v1/check-history"
+    assert output["counts"] == {"lost-record": 1}
+    assert [proof["place"] for proof in output["anomalies"][0]["evidence"]] == [f"{lost}:4", f"{lost}:5"]
 
 
 def test_check_history_of_valid_history_exits_with_0(tmp_path, runner):

@@ -32,19 +32,21 @@ def broker():
 def pushed(broker):
     with RawClient(broker.bootstrap, "worker") as client:
         client.ask(ApiVersionsRequest(client_software_name="franz-go", client_software_version="1.22.2"), 3)
-        given = client.ask(GetTelemetrySubscriptionsRequest(), 0)
-        asked = PushTelemetryRequest(
-            client_instance_id=given.client_instance_id, subscription_id=given.subscription_id, metrics=PUSHED
+        subscription = client.ask(GetTelemetrySubscriptionsRequest(), 0)
+        request = PushTelemetryRequest(
+            client_instance_id=subscription.client_instance_id,
+            subscription_id=subscription.subscription_id,
+            metrics=PUSHED,
         )
-        assert client.ask(asked, 0).error_code == 0
-        yield given
+        assert client.ask(request, 0).error_code == 0
+        yield subscription
 
 
 def test_client_metrics_show_without_pushed_metrics_reports_not_found(run):
     with kohort.Broker() as other:
-        said = run("client-metrics", "show", "--bootstrap", other.bootstrap, code=3)
+        result = run("client-metrics", "show", "--bootstrap", other.bootstrap, code=3)
 
-    assert "no client has pushed metrics" in said.stderr
+    assert "no client has pushed metrics" in result.stderr
 
 
 def test_client_metrics_show_prints_one_row_for_each_client(run, pushed):
@@ -84,12 +86,14 @@ def test_client_metrics_show_reports_unknown_client_as_not_found(run, pushed, ch
 
 def push(bootstrap, client_id, **says):
     with RawClient(bootstrap, client_id) as client:
-        given = client.ask(GetTelemetrySubscriptionsRequest(), 0)
+        subscription = client.ask(GetTelemetrySubscriptionsRequest(), 0)
         metrics = metrics_data(gauge(f"{CONSUMER}poll.idle.ratio.avg", 0.5), **says)
-        asked = PushTelemetryRequest(
-            client_instance_id=given.client_instance_id, subscription_id=given.subscription_id, metrics=metrics
+        request = PushTelemetryRequest(
+            client_instance_id=subscription.client_instance_id,
+            subscription_id=subscription.subscription_id,
+            metrics=metrics,
         )
-        assert client.ask(asked, 0).error_code == 0
+        assert client.ask(request, 0).error_code == 0
 
 
 def test_group_option_of_client_metrics_show_excludes_other_groups(run, broker):
@@ -123,28 +127,28 @@ def test_client_metrics_subscription_is_created_changed_listed_and_removed(run, 
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("options", "words"),
     [
         ((), "expected --metric, --interval or --match"),
         (("--interval", "soon"), "'soon' is not a duration"),
     ],
 )
-def test_client_metrics_set_without_options_is_usage_error(run, given, words):
-    assert words in run("client-metrics", "set", "s", *given, code=2).stderr
+def test_client_metrics_set_without_options_is_usage_error(run, options, words):
+    assert words in run("client-metrics", "set", "s", *options, code=2).stderr
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("options", "words"),
     [
         (("--interval", "50ms"), "interval must be between 100 and 3600000"),
         (("--match", "client_id=["), "Illegal client matching pattern: client_id=["),
         (("--match", "name=x"), "Illegal client matching pattern: name=x"),
     ],
 )
-def test_client_metrics_set_reports_error_of_broker(run, given, words):
-    said = run("client-metrics", "set", "s", *given, code=1).stderr
+def test_client_metrics_set_reports_error_of_broker(run, options, words):
+    error = run("client-metrics", "set", "s", *options, code=1).stderr
 
-    assert words in said
+    assert words in error
 
 
 def test_client_metrics_ndjson_has_one_line_per_client(run, pushed):

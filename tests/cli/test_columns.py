@@ -75,7 +75,7 @@ def on_a_terminal(bootstrap: str, words: tuple[str, ...]) -> dict[str, list[str]
     env = {**os.environ, "COLUMNS": str(WIDTH), "LINES": "50", "TERM": "dumb", "KOHORT_BOOTSTRAP": bootstrap}
     process = subprocess.Popen([sys.executable, "-c", PROGRAM, *words], stdout=theirs, stderr=theirs, env=env)
     os.close(theirs)
-    said = b""
+    output = b""
     while True:
         try:
             part = os.read(ours, 65_536)
@@ -83,11 +83,11 @@ def on_a_terminal(bootstrap: str, words: tuple[str, ...]) -> dict[str, list[str]
             break
         if not part:
             break
-        said += part
+        output += part
     assert process.wait(60) == 0
     os.close(ours)
     found: dict[str, list[str]] = {}
-    for line in click.unstyle(said.decode()).splitlines():
+    for line in click.unstyle(output.decode()).splitlines():
         if line.startswith("=== "):
             found[line.removeprefix("=== ")] = lines = []
         else:

@@ -9,7 +9,7 @@ import kohort
 from kohort.cli.main import COMMANDS, main
 from kohort.cli.terminal.cluster import complete_profiles
 
-NOBODY = "127.0.0.1:1"
+UNREACHABLE = "127.0.0.1:1"
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def files(broker, tmp_path):
     config = tmp_path / "client.properties"
     config.write_text(f"bootstrap.servers={broker.bootstrap}\nclient.id=by-file\nacks=all\ngroup.id=not-for-commands\n")
     profiles = tmp_path / "clusters.toml"
-    profiles.write_text(f'[here]\nbootstrap.servers = "${{HERE}}"\n[gone]\nbootstrap.servers = "{NOBODY}"\n')
+    profiles.write_text(f'[here]\nbootstrap.servers = "${{HERE}}"\n[gone]\nbootstrap.servers = "{UNREACHABLE}"\n')
     return {"KOHORT_PROFILES": str(profiles), "HERE": broker.bootstrap, "CONFIG": str(config)}
 
 
@@ -60,7 +60,7 @@ def test_config_file_configures_admin_consumer_and_producer(call, files):
 
 def test_command_line_overrides_environment_and_bootstrap_option_overrides_file(call, files, broker):
     assert call("topics", "list", "--profile", "here", KOHORT_PROFILE="gone").exit_code == 0
-    assert call("topics", "list", "--profile", "here", KOHORT_BOOTSTRAP=NOBODY).exit_code == 0
+    assert call("topics", "list", "--profile", "here", KOHORT_BOOTSTRAP=UNREACHABLE).exit_code == 0
     assert call("topics", "list", "--profile", "gone", "--bootstrap", broker.bootstrap).exit_code == 0
     assert call("topics", "list", "--config", files["CONFIG"], KOHORT_PROFILE="gone").exit_code == 0
     assert call("topics", "list", "--profile", "gone", "--set", f"bootstrap.servers={broker.bootstrap}").exit_code == 0

@@ -64,9 +64,9 @@ def test_describe_members_shows_partitions_to_revoke_and_to_assign(run, ask, bro
         )
         rows = {row.split()[3]: row.split()[4:] for row in result.stdout.splitlines()}
         assert rows["CLIENT-ID"] == ["#PARTITIONS", "TO-REVOKE", "TO-GET", "STATE", "WHY"]
-        given = in_ranges(TopicPartition(orders, int(name[-1])) for name in slow["to_revoke"])
-        assert rows["first"][:3] == ["4", given, "-"]
-        assert rows["second"][:3] == ["0", "-", given]
+        moved = in_ranges(TopicPartition(orders, int(name[-1])) for name in slow["to_revoke"])
+        assert rows["first"][:3] == ["4", moved, "-"]
+        assert rows["second"][:3] == ["0", "-", moved]
         everything = run("group", "describe", "modern", "--members", "--verbose").stdout
         rows = {row.split()[3]: row.split()[4:] for row in everything.splitlines()}
         assert rows["CLIENT-ID"][1:5] == ["CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT"]
@@ -153,5 +153,5 @@ def test_describe_reports_group_of_another_type():
         KohortError, match=r"^group 'g' is a share group; only classic and consumer groups are described$"
     ):
         check_described("g", "share")
-    for known in ("", "classic", "consumer"):
-        check_described("g", known)
+    for group_type in ("", "classic", "consumer"):
+        check_described("g", group_type)

@@ -63,9 +63,9 @@ def carried(html: str) -> dict:
 
 
 def test_demo_writes_page_with_timeline_of_group(broker: kohort.Broker, tmp_path: Path) -> None:
-    said: list[str] = []
+    lines: list[str] = []
     page = tmp_path / "build" / "demo.html"
-    played(broker, DemoConsole(GROUP, said.append, page=page))
+    played(broker, DemoConsole(GROUP, lines.append, page=page))
 
     html = page.read_text()
     reported = carried(html)
@@ -81,23 +81,23 @@ def test_demo_writes_page_with_timeline_of_group(broker: kohort.Broker, tmp_path
     assert reported[f"/groups/{GROUP}"]["status"]["state"] == "Empty", "the state after all members left"
     assert f'"#/groups/{GROUP}/timeline"' in html, "the page opens with the timeline"
     assert "<script>alert" not in html
-    assert said == [f"page of the group {GROUP}: {page}"]
+    assert lines == [f"page of the group {GROUP}: {page}"]
 
 
 def test_demo_console_runs_until_enter(broker: kohort.Broker) -> None:
-    said: list[str] = []
+    lines: list[str] = []
     answers = []
 
     def look() -> None:
-        url = re.search(r"http://[^/]+", said[-1]).group()
+        url = re.search(r"http://[^/]+", lines[-1]).group()
         with urllib.request.urlopen(f"{url}/api/v1/groups/{GROUP}/rebalances") as answer:
             answers.append(json.load(answer)["rebalances"][0]["cause"])
 
-    played(broker, DemoConsole(GROUP, said.append, console=True, stay=look))
+    played(broker, DemoConsole(GROUP, lines.append, console=True, stay=look))
 
     assert answers == ["GROUP_FORMING"]
-    assert said[0].startswith("groups of the demo, in a browser: http://127.0.0.1:")
-    assert said[1].endswith(f"/groups/{GROUP}/timeline")
+    assert lines[0].startswith("groups of the demo, in a browser: http://127.0.0.1:")
+    assert lines[1].endswith(f"/groups/{GROUP}/timeline")
     assert not [t for t in threading.enumerate() if t.name.startswith("kohort-console")], (
         "all threads of the console ended"
     )
@@ -140,8 +140,8 @@ def test_demo_continues_if_page_cannot_be_written(
     broker: kohort.Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
-    said: list[str] = []
-    played(broker, DemoConsole(GROUP, said.append, page=tmp_path / "file" / "demo.html"))
+    lines: list[str] = []
+    played(broker, DemoConsole(GROUP, lines.append, page=tmp_path / "file" / "demo.html"))
 
-    assert said == []
+    assert lines == []
     assert "was not written" in capsys.readouterr().err

@@ -12,20 +12,20 @@ def explain(*words):
 
 
 def test_explain_prints_proof_similar_causes_and_advice():
-    told = explain("max-poll-exceeded").stdout
+    output = explain("max-poll-exceeded").stdout
 
-    assert told.startswith("MAX_POLL_EXCEEDED: A member left because its application did not poll")
-    assert "PROOF     the client's reason (KIP-800)" in told
-    assert "NOT       MEMBER_LEFT, where" in told
-    assert "ADVICE    raise max.poll.interval.ms" in told
+    assert output.startswith("MAX_POLL_EXCEEDED: A member left because its application did not poll")
+    assert "PROOF     the client's reason (KIP-800)" in output
+    assert "NOT       MEMBER_LEFT, where" in output
+    assert "ADVICE    raise max.poll.interval.ms" in output
 
 
 @pytest.mark.parametrize("word", ["22", "ILLEGAL_GENERATION", "IllegalGenerationException"])
 def test_explain_accepts_name_or_number_of_error_code(word):
-    told = explain(word).stdout
+    output = explain(word).stdout
 
-    assert told.startswith("ILLEGAL_GENERATION (22): The request has another generation")
-    assert "SEE       ZOMBIE_COMMIT" in told
+    assert output.startswith("ILLEGAL_GENERATION (22): The request has another generation")
+    assert "SEE       ZOMBIE_COMMIT" in output
 
 
 def test_explain_reports_error_code_unrelated_to_groups():
@@ -53,8 +53,8 @@ def test_explain_escapes_control_characters_of_unknown_word(word):
 def test_explain_without_argument_prints_all_causes():
     listed = explain().stdout
     assert all(code in listed for code in CAUSES)
-    told = json.loads(explain("--output", "json").stdout)
-    assert [entry["code"] for entry in told["causes"]] == list(CAUSES)
+    output = json.loads(explain("--output", "json").stdout)
+    assert [entry["code"] for entry in output["causes"]] == list(CAUSES)
     one = json.loads(explain("frozen", "--output", "json").stdout)["cause"]
     assert one["code"] == "SESSION_TIMEOUT.frozen"
     assert {"cause", "difference"} == set(one["look_alikes"][0])

@@ -140,8 +140,8 @@ def test_reset_offsets_reports_unauthorised_partitions(run, half_denied, words):
 
     assert [line.split()[1] for line in done.stdout.splitlines()] == ["TOPIC", "mine"]
     assert "in theirs-0: TOPIC_AUTHORIZATION_FAILED" in done.stderr
-    told = json.loads(run("group", *words, "--execute", *half_denied, "--output", "json", code=6).stdout)
-    assert [(p["topic"], p["error"] is None) for p in told["partitions"]] == [("mine", True), ("theirs", False)]
+    output = json.loads(run("group", *words, "--execute", *half_denied, "--output", "json", code=6).stdout)
+    assert [(p["topic"], p["error"] is None) for p in output["partitions"]] == [("mine", True), ("theirs", False)]
 
 
 @pytest.fixture

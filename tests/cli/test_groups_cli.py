@@ -127,11 +127,11 @@ def test_reset_offsets_needs_exactly_one_target_option(run, orders):
 
 
 def test_why_explains_last_rebalance_of_classic_group(run, ask, orders):
-    told = run("group", "why", "g")
+    output = run("group", "why", "g")
 
-    assert "of g in the journal" in told.stderr
-    assert "generation " in told.stdout.splitlines()[0]
-    assert "CAUSE     MEMBER_LEFT" in told.stdout
+    assert "of g in the journal" in output.stderr
+    assert "generation " in output.stdout.splitlines()[0]
+    assert "CAUSE     MEMBER_LEFT" in output.stdout
     last_two = ask("group", "why", "g", "--last", "2")["rebalances"]
     assert [(r["protocol"], r["cause"]) for r in last_two] == [("classic", "GROUP_FORMING"), ("classic", "MEMBER_LEFT")]
     assert all(r["evidence"] for r in last_two)
@@ -157,17 +157,20 @@ def test_why_explains_rebalance_of_consumer_group(run, ask, broker, orders):
             second.poll(50, max_records=1)
         first.poll(50, max_records=1)
 
-        told = ask("group", "why", "modern", "--last", "0")["rebalances"]
+        rebalances = ask("group", "why", "modern", "--last", "0")["rebalances"]
         text = run("group", "why", "modern", "--last", "0").stdout
 
-    assert [(r["protocol"], r["cause"]) for r in told] == [("consumer", "GROUP_FORMING"), ("consumer", "NEW_MEMBER")]
-    assert told[0]["end"] == "stable"
-    (moved,) = told[1]["moves"]
-    ids = {m["client_id"]: m["member_id"] for m in told[1]["members"]}
+    assert [(r["protocol"], r["cause"]) for r in rebalances] == [
+        ("consumer", "GROUP_FORMING"),
+        ("consumer", "NEW_MEMBER"),
+    ]
+    assert rebalances[0]["end"] == "stable"
+    (moved,) = rebalances[1]["moves"]
+    ids = {m["client_id"]: m["member_id"] for m in rebalances[1]["members"]}
     assert (moved["from"], moved["to"]) == (ids["first"], ids["second"])
     assert moved["unowned_ms"] >= 0
-    assert sorted(len(m["assignment"]) for m in told[1]["standing"]) == [1, 1]
-    assert text.startswith(f"epoch {told[0]['from_generation']} -> {told[0]['generation']}  ")
+    assert sorted(len(m["assignment"]) for m in rebalances[1]["standing"]) == [1, 1]
+    assert text.startswith(f"epoch {rebalances[0]['from_generation']} -> {rebalances[0]['generation']}  ")
     assert "TO-REVOKE" in text
     assert "NO-OWNER-FOR" in text
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
@@ -185,10 +188,10 @@ def test_why_without_journal_suggests_kohort_watch(run, monkeypatch, orders, tmp
     looked_for = JournalAccess.__init__
     monkeypatch.setattr(looked_for, "__defaults__", (*looked_for.__defaults__[:-1], "__no_journal"))
 
-    told = run("group", "why", "nobody's", code=3).stderr
+    error = run("group", "why", "nobody's", code=3).stderr
 
-    assert "__consumer_offsets has no records of the group; a running `kohort watch` records more" in told
-    assert 'has no rebalance of group "nobody' in told
+    assert "__consumer_offsets has no records of the group; a running `kohort watch` records more" in error
+    assert 'has no rebalance of group "nobody' in error
 
 
 def test_shell_completion_offers_topics_groups_and_members(run, broker, orders):
@@ -256,10 +259,10 @@ def test_invalid_plan_file_is_reported_with_line_number(run, orders, tmp_path, t
     file = tmp_path / "plan.csv"
     file.write_text(text)
 
-    told = run("group", "reset-offsets", "g", "--from-file", str(file), code=2).stderr
+    error = run("group", "reset-offsets", "g", "--from-file", str(file), code=2).stderr
 
-    assert "line 1" in told or "invalid CSV" in told
-    assert len(told) < 500
+    assert "line 1" in error or "invalid CSV" in error
+    assert len(error) < 500
 
 
 def test_reset_all_groups_skips_groups_with_members(run, ask, member, broker):

@@ -113,10 +113,12 @@ def test_abort_of_hanging_transaction_unblocks_consumers_and_committed_offsets(h
         (there,) = found(hanging.run, "--open-for", "0", "--topic", "__consumer_offsets")
         producer, offset = there["producer_id"], there["start_offset"]
 
-        said = hanging.run("transactions", "abort", "--partition", "bookings-0", "--start-offset", "1", "--yes").stdout
+        output = hanging.run(
+            "transactions", "abort", "--partition", "bookings-0", "--start-offset", "1", "--yes"
+        ).stdout
         hanging.run("transactions", "abort", "--partition", f"{OFFSETS}", "--start-offset", str(offset), "--yes")
 
-        assert said == f"bookings-0: aborted the transaction of producer id {producer} from offset 1\n"
+        assert output == f"bookings-0: aborted the transaction of producer id {producer} from offset 1\n"
         assert values_committed(hanging.bootstrap) == [b"before", b"behind"]
         assert admin.list_group_offsets("billing", [BOOKINGS])[BOOKINGS].offset == 0
         with RawClient(hanging.bootstrap) as wire:
@@ -142,7 +144,7 @@ def test_abort_of_hanging_transaction_asks_for_confirmation_and_rejects_wrong_of
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ([], "expected TRANSACTIONAL_ID, or --partition and --start-offset"),
         (
@@ -155,8 +157,8 @@ def test_abort_of_hanging_transaction_asks_for_confirmation_and_rejects_wrong_of
         (["--partition", "a-99999999999", "--start-offset", "0"], "expected TOPIC-PARTITION"),
     ],
 )
-def test_abort_needs_transactional_id_or_partition(run, words, said):
-    assert said in run("transactions", "abort", *words, "--yes", code=2).stderr
+def test_abort_needs_transactional_id_or_partition(run, words, message):
+    assert message in run("transactions", "abort", *words, "--yes", code=2).stderr
 
 
 class TestWhatACoordinatorKnows:
@@ -176,13 +178,15 @@ class TestWhatACoordinatorKnows:
     def test_abort_in_partition_warns_about_transaction_known_to_coordinator(self, run, opened, broker):
         with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
             place = TopicPartition("orders", 0)
-            (known,) = [p for p in admin.describe_producers([place])[place] if p.transaction_start_offset is not None]
-            at = ["--partition", "orders-0", "--start-offset", str(known.transaction_start_offset)]
+            (producer_state,) = [
+                p for p in admin.describe_producers([place])[place] if p.transaction_start_offset is not None
+            ]
+            at = ["--partition", "orders-0", "--start-offset", str(producer_state.transaction_start_offset)]
 
             question = run("transactions", "abort", *at, code=2).stderr
             assert "does not hang: the coordinator of 'importer-2' (Ongoing)" in question
             assert "kohort transactions abort importer-2 aborts it in all partitions" in question
-            assert admin.describe_producers([place])[place] == [known]
+            assert admin.describe_producers([place])[place] == [producer_state]
             run("transactions", "abort", *at, "--yes")
             assert "no transaction is open" in run("transactions", "abort", *at, "--yes", code=3).stderr
 

@@ -72,16 +72,16 @@ def test_follow_option_of_events_prints_new_events(broker, run, orders):
     command = [sys.executable, "-m", "kohort", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as process:
         try:
-            told = json.loads(process.stdout.readline())
+            line = json.loads(process.stdout.readline())
             with kohort.Consumer(bootstrap_servers=broker.bootstrap, group_id="g", client_id="third") as third:
                 third.subscribe(["orders"])
                 settle(third)
-                while (told["member"] or {}).get("client_id") != "third":
-                    told = json.loads(process.stdout.readline())
+                while (line["member"] or {}).get("client_id") != "third":
+                    line = json.loads(process.stdout.readline())
         finally:
             process.terminate()
             process.communicate(timeout=60)
-    assert told["kind"] == "round_opened"
+    assert line["kind"] == "round_opened"
     assert process.returncode == 130
 
 

@@ -172,9 +172,9 @@ def test_doctor_reports_deletion_of_unread_records_as_error(run, admin, group, t
 
 
 def test_wait_command_returns_when_group_is_stable(run, ask, reader):
-    told = ask("group", "wait", "r", "--stable", "--for", "200ms", "--every", "50ms", "--max-lag", "0")
+    output = ask("group", "wait", "r", "--stable", "--for", "200ms", "--every", "50ms", "--max-lag", "0")
 
-    assert (told["group"], told["lag"], told["members"], told["stable_ms"] >= 200) == ("r", 0, 1, True)
+    assert (output["group"], output["lag"], output["members"], output["stable_ms"] >= 200) == ("r", 0, 1, True)
 
 
 def test_exit_code_of_wait_differs_for_unstable_lagging_and_missing_group(run, group, reader, topic, broker):
@@ -232,8 +232,8 @@ def test_doctor_counts_group_of_unknown_health_separately(run, broker, admin, to
         consumer.subscribe([topic])
         while not consumer.assignment():
             consumer.poll(100)
-        told = run("doctor", "w")
+        output = run("doctor", "w")
         report = json.loads(run("doctor", "w", "--output", "json").stdout)
     admin.delete_groups(["w"])
-    assert told.stderr == "no problem in 1 group; the health of 1 is unknown: --watch-for 20s\n"
+    assert output.stderr == "no problem in 1 group; the health of 1 is unknown: --watch-for 20s\n"
     assert (report["examined"], report["unknown"]) == (1, 1)

@@ -106,9 +106,12 @@ def test_closed_pipe_ends_consume_without_error():
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shell_completion_offers_commands_and_options(shell, broker):
     def completed(*words):
-        said = {"_KOHORT_COMPLETE": f"{shell}_complete", "KOHORT_BOOTSTRAP": broker.bootstrap}
-        said |= {"COMP_WORDS": " ".join(words), "COMP_CWORD": words[-1] if shell == "fish" else str(len(words) - 1)}
-        env = {**os.environ, **said}
+        variables = {"_KOHORT_COMPLETE": f"{shell}_complete", "KOHORT_BOOTSTRAP": broker.bootstrap}
+        variables |= {
+            "COMP_WORDS": " ".join(words),
+            "COMP_CWORD": words[-1] if shell == "fish" else str(len(words) - 1),
+        }
+        env = {**os.environ, **variables}
         return subprocess.run([SCRIPT], env=env, capture_output=True, text=True, check=True).stdout
 
     assert "what-if" in completed("kohort", "group", "wh")
@@ -120,9 +123,9 @@ def test_bash_completes_with_printed_script(run, tmp_path):
     script = tmp_path / "completion"
     script.write_text(run("completion", "bash").stdout)
     typed = "COMP_WORDS=(kohort group des); COMP_CWORD=2"
-    asked = f'. "{script}"; {typed}; _kohort_completion kohort; echo "${{COMPREPLY[@]}}"'
+    command = f'. "{script}"; {typed}; _kohort_completion kohort; echo "${{COMPREPLY[@]}}"'
     env = {**os.environ, "PATH": f"{SCRIPT.parent}:{os.environ['PATH']}"}
 
-    done = subprocess.run(["bash", "-c", asked], env=env, capture_output=True, text=True, check=True)
+    done = subprocess.run(["bash", "-c", command], env=env, capture_output=True, text=True, check=True)
 
     assert done.stdout.split() == ["describe"]

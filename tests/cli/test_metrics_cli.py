@@ -77,8 +77,8 @@ def test_served_metrics_follow_cluster_until_sigterm(read, broker):
             assert "kohort_group_rebalances_total" not in page, "none since it began"
         finally:
             process.send_signal(signal.SIGTERM)
-            _, said = process.communicate(timeout=60)
-    assert "Traceback" not in said
+            _, stderr = process.communicate(timeout=60)
+    assert "Traceback" not in stderr
     assert process.returncode == 130
 
 
@@ -91,15 +91,15 @@ def test_metrics_of_cluster_without_groups_are_served():
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("options", "words"),
     [
         (("--metrics-compat", "burrow"), "--metrics-compat: unknown metric set 'burrow'; known sets: kafka_exporter"),
         (("--listen", "0.0.0.0:0"), "--listen=0.0.0.0:0 is reachable from other computers"),
         (("--listen", "nowhere"), "--listen='nowhere': expected HOST:PORT"),
     ],
 )
-def test_metrics_rejects_invalid_options_in_one_line(run, given, words):
-    result = run("metrics", *given, code=2)
+def test_metrics_rejects_invalid_options_in_one_line(run, options, words):
+    result = run("metrics", *options, code=2)
 
     assert words in result.stderr
     assert "Traceback" not in result.stderr

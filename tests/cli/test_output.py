@@ -87,9 +87,9 @@ def test_json_output_of_commands_without_cluster_matches_schema(run):
         (("explain", "25"), Explained),
         (("sim", "run", "--seeds", "1"), SeedsRun),
     ):
-        told = json.loads(run(*words, "--output", "json").stdout)
-        assert msgspec.convert(told, result, strict=True) is not None
-        assert told["schema"] == schema_name(result)
+        output = json.loads(run(*words, "--output", "json").stdout)
+        assert msgspec.convert(output, result, strict=True) is not None
+        assert output["schema"] == schema_name(result)
     lines = run("explain", "--output", "ndjson").stdout.splitlines()
     assert {json.loads(line)["schema"] for line in lines} == {"kohort/v1/explain.list.line"}
 
@@ -98,9 +98,13 @@ def test_ready_line_of_serve_matches_schema():
     from kohort.results.programs import BrokerReady
 
     with Served() as served:
-        told = msgspec.convert(served.ready, BrokerReady, strict=True)
+        ready_line = msgspec.convert(served.ready, BrokerReady, strict=True)
 
-    assert (told.listeners, told.data, told.metrics) == ({"PLAINTEXT": told.bootstrap}, None, None)
+    assert (ready_line.listeners, ready_line.data, ready_line.metrics) == (
+        {"PLAINTEXT": ready_line.bootstrap},
+        None,
+        None,
+    )
 
 
 class ListlessRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,9 +31,9 @@ def test_pipeline_init_writes_valid_file_and_never_overwrites(tmp_path: Path) ->
     file = tmp_path / "sales.yaml"
 
     run("init", str(file), "--topic", "orders")
-    said = json.loads(run("validate", str(file), "--output", "json"))
+    output = json.loads(run("validate", str(file), "--output", "json"))
 
-    assert said == {
+    assert output == {
         "schema": "kohort/v1/pipeline.validate",
         "name": "sales",
         "valid": True,
@@ -85,8 +85,8 @@ def test_pipeline_status_counts_redelivered_rows(tmp_path: Path) -> None:
         "7 rows, 0 dead letters",
         "5 rows, re-delivered 3, 0 dead letters",
     ]
-    said = json.loads(run("status", str(file), "--output", "json"))
-    assert [batch["redelivered"] for batch in said["batches"]] == [0, 3]
+    output = json.loads(run("status", str(file), "--output", "json"))
+    assert [batch["redelivered"] for batch in output["batches"]] == [0, 3]
 
 
 def test_pipeline_ledger_counts_redelivered_rows() -> None:
@@ -109,13 +109,13 @@ def test_pipeline_status_shows_running_process_and_reset_is_refused(tmp_path: Pa
     assert "has not run yet" in run("status", str(file))
 
     with exclusive_run(load_pipeline(file)):
-        said = run("status", str(file))
+        output = run("status", str(file))
         assert "is running: stop process" in run("reset", str(file), "--yes", code=5)
         assert json.loads(run("status", str(file), "--output", "json"))["running"]["pid"] == os.getpid()
 
-    assert f", process {os.getpid()} on " in said
-    assert "running since 20" in said
-    assert "no micro-batch is complete yet" in said
+    assert f", process {os.getpid()} on " in output
+    assert "running since 20" in output
+    assert "no micro-batch is complete yet" in output
 
 
 def test_pipeline_run_prints_progress(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -215,19 +215,19 @@ def test_pipeline_run_reports_missing_spark_before_start(tmp_path: Path, monkeyp
     run("init", str(file))
     monkeypatch.setitem(sys.modules, "pyspark", None)
 
-    said = run("test", str(file), code=1)
+    output = run("test", str(file), code=1)
 
-    assert "Spark needs the package pyspark: pip install 'kohort[spark]'" in said
-    assert "starting Spark" not in said
+    assert "Spark needs the package pyspark: pip install 'kohort[spark]'" in output
+    assert "starting Spark" not in output
 
 
 def test_pipeline_counts_as_running_while_spark_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from kohort.spark.runtime import session as sessions
 
-    seen = []
+    outputs = []
 
     def start(*_: Any, **__: Any) -> None:
-        seen.append(run("status", str(file)))
+        outputs.append(run("status", str(file)))
         raise KohortError("stop the test before Spark starts")
 
     file = tmp_path / "orders.yaml"
@@ -238,8 +238,8 @@ def test_pipeline_counts_as_running_while_spark_starts(tmp_path: Path, monkeypat
         file.write_text(MEMBER.replace("127.0.0.1:1", broker.bootstrap))
         assert "stop the test before Spark starts" in run("run", str(file), code=1)
 
-    assert f", process {os.getpid()} on " in seen[0]
-    assert "no micro-batch is complete yet" in seen[0]
+    assert f", process {os.getpid()} on " in outputs[0]
+    assert "no micro-batch is complete yet" in outputs[0]
 
 
 WINDOWS = """\
@@ -274,8 +274,8 @@ def test_pipeline_may_use_group_of_another_pipeline_after_reset_of_offsets(tmp_p
         mine.write_text(text)
         other.write_text(text.replace("name: clicks", "name: other"))
         theirs = claim_checkpoint(load_pipeline(other))
-        held = OffsetAndMetadata(0, f"kohort-query:here:1:2:{theirs.text}")
-        admin.alter_group_offsets("g", {TopicPartition("clicks", 0): held})
+        committed = OffsetAndMetadata(0, f"kohort-query:here:1:2:{theirs.text}")
+        admin.alter_group_offsets("g", {TopicPartition("clicks", 0): committed})
         owner = claim_checkpoint(load_pipeline(mine))
         check_groups(load_pipeline(other), theirs)
         with pytest.raises(KohortError, match="kohort group reset-offsets g --to-current --execute"):
@@ -317,10 +317,10 @@ def test_pipeline_run_in_folder_of_another_pipeline_is_refused_before_spark_star
         other.write_text(mine.read_text().replace("name: sales", "name: other"))
         claimed(other)
 
-        said = run("run", str(mine), code=1)
+        output = run("run", str(mine), code=1)
 
-        assert "belongs to pipeline other" in said
-        assert "not to pipeline sales" in said
-        assert "starting Spark" not in said
+        assert "belongs to pipeline other" in output
+        assert "not to pipeline sales" in output
+        assert "starting Spark" not in output
         with Admin(bootstrap_servers=broker.bootstrap) as admin:
             assert [topic.name for topic in admin.list_topics() if not topic.name.startswith("__")] == ["orders"]

@@ -29,8 +29,8 @@ def run(*args: str, code: int = 0) -> str:
 
 
 def letter(topic: str, reason: str, **more: str) -> Sequence[tuple[str, bytes]]:
-    said = {"topic": topic, "reason": reason, "offset": "7", **more}
-    return [("trace", b"1"), *((f"kohort-error.{name}", text.encode()) for name, text in said.items())]
+    fields = {"topic": topic, "reason": reason, "offset": "7", **more}
+    return [("trace", b"1"), *((f"kohort-error.{name}", text.encode()) for name, text in fields.items())]
 
 
 def read(bootstrap: str, topic: str) -> list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]]:

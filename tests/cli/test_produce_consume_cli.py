@@ -130,8 +130,8 @@ def test_consume_csv_has_column_names(run, topic):
 
 
 def test_missing_topic_or_partition_is_reported_in_one_line(run, broker, topic):
-    gone = run("consume", "nowhere", code=3)
-    assert gone.stderr == f"kohort consume: topic 'nowhere' does not exist on {broker.bootstrap}\n"
+    result = run("consume", "nowhere", code=3)
+    assert result.stderr == f"kohort consume: topic 'nowhere' does not exist on {broker.bootstrap}\n"
     outside = run("consume", topic, "--partition", "3", code=3)
     assert f"topic '{topic}' has partitions 0 to 2, not 3" in outside.stderr
     wrong = run("produce", topic, "--partition", "9", code=2, stdin="x\n")

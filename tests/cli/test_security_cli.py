@@ -34,7 +34,7 @@ def call(guarded):
 
 
 @pytest.fixture
-def told(call):
+def json_output(call):
     return lambda *args, **more: json.loads(call(*args, "--output", "json", **more).stdout)
 
 
@@ -42,11 +42,11 @@ def rights(acls):
     return {(a["principal"], a["operation"], a["resource_type"], a["resource_name"]) for a in acls}
 
 
-def test_acls_are_added_listed_and_removed(call, told):
+def test_acls_are_added_listed_and_removed(call, json_output):
     added = call("acls", "add", "--allow-principal", "User:alice", "--operation", "Read", "--topic", "orders")
     assert added.stdout == "added: allow User:alice to read topic orders\n"
 
-    (acl,) = told("acls", "list", "--topic", "orders")["acls"]
+    (acl,) = json_output("acls", "list", "--topic", "orders")["acls"]
     assert acl == {
         "principal": "User:alice", "permission": "allow", "operation": "read", "resource_type": "topic",
         "resource_name": "orders", "pattern_type": "literal", "host": "*",
@@ -60,48 +60,48 @@ def test_acls_are_added_listed_and_removed(call, told):
     assert "Add --yes to confirm" in refused.stderr
     removed = call("acls", "remove", "--topic", "orders", "--yes")
     assert removed.stdout == "removed: allow User:alice to read topic orders\n"
-    assert told("acls", "list", "--topic", "orders")["acls"] == []
+    assert json_output("acls", "list", "--topic", "orders")["acls"] == []
     assert "no ACL matches" in call("acls", "remove", "--topic", "orders", "--yes", code=3).stderr
 
 
-def test_producer_and_consumer_options_of_acls_add_allow_needed_operations(call, told):
+def test_producer_and_consumer_options_of_acls_add_allow_needed_operations(call, json_output):
     call("acls", "add", "--allow-principal", "User:p", "--producer", "--topic", "out", "--transactional-id", "tx")
     call("acls", "add", "--allow-principal", "User:c", "--consumer", "--topic", "in", "--group", "readers")
 
-    assert rights(told("acls", "list", "--principal", "User:p")["acls"]) == {
+    assert rights(json_output("acls", "list", "--principal", "User:p")["acls"]) == {
         ("User:p", "write", "topic", "out"),
         ("User:p", "describe", "topic", "out"),
         ("User:p", "create", "topic", "out"),
         ("User:p", "write", "transactional_id", "tx"),
         ("User:p", "describe", "transactional_id", "tx"),
     }
-    assert rights(told("acls", "list", "--principal", "User:c")["acls"]) == {
+    assert rights(json_output("acls", "list", "--principal", "User:c")["acls"]) == {
         ("User:c", "read", "topic", "in"),
         ("User:c", "describe", "topic", "in"),
         ("User:c", "read", "group", "readers"),
     }
-    gone = told(
+    output = json_output(
         "acls", "remove", "--allow-principal", "User:c", "--consumer", "--topic", "in", "--group", "readers", "--yes"
     )
-    assert len(gone["removed"]) == 3
-    assert told("acls", "list", "--principal", "User:c")["acls"] == []
+    assert len(output["removed"]) == 3
+    assert json_output("acls", "list", "--principal", "User:c")["acls"] == []
 
 
-def test_acls_list_of_topic_includes_prefixed_and_wildcard_acls(call, told):
+def test_acls_list_of_topic_includes_prefixed_and_wildcard_acls(call, json_output):
     call("acls", "add", "--allow-principal", "User:a", "--topic", "etl-", "--resource-pattern-type", "prefixed")
     call("acls", "add", "--deny-principal", "User:b", "--deny-host", "10.0.0.7", "--operation", "Write", "--topic", "*")
     call("acls", "add", "--allow-principal", "User:c", "--topic", "etl-in")
 
-    found = told("acls", "list", "--topic", "etl-in")["acls"]
+    found = json_output("acls", "list", "--topic", "etl-in")["acls"]
 
     assert [(a["principal"], a["resource_name"], a["pattern_type"]) for a in found] == [
         ("User:b", "*", "literal"), ("User:a", "etl-", "prefixed"), ("User:c", "etl-in", "literal"),
     ]  # fmt: skip
     assert (found[0]["permission"], found[0]["host"]) == ("deny", "10.0.0.7")
-    (exact,) = told("acls", "list", "--topic", "etl-in", "--resource-pattern-type", "literal")["acls"]
+    (exact,) = json_output("acls", "list", "--topic", "etl-in", "--resource-pattern-type", "literal")["acls"]
     assert exact["principal"] == "User:c"
     call("acls", "remove", "--topic", "etl-", "--resource-pattern-type", "prefixed", "--yes")
-    assert told("acls", "list", "--principal", "User:a")["acls"] == []
+    assert json_output("acls", "list", "--principal", "User:a")["acls"] == []
 
 
 @pytest.mark.parametrize(
@@ -134,12 +134,12 @@ def test_acls_command_without_authorizer_explains_how_to_configure_one(call, bro
         assert "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer" in refused.stderr
 
 
-def test_users_are_added_listed_and_removed(call, told):
+def test_users_are_added_listed_and_removed(call, json_output):
     added = call("users", "add", "alice", "--password-env", "ALICE", "--iterations", "5000", ALICE=PASSWORD)
     assert added.stdout == "alice has a password for SCRAM-SHA-256 and SCRAM-SHA-512\n"
     call("users", "add", "bob", "--password-file", "-", "--mechanism", "SCRAM-SHA-512", stdin="bob-secret\n")
 
-    assert told("users", "list")["users"] == [
+    assert json_output("users", "list")["users"] == [
         {"user": "alice", "mechanisms": [
             {"name": "SCRAM-SHA-256", "iterations": 5000}, {"name": "SCRAM-SHA-512", "iterations": 5000}]},
         {"user": "bob", "mechanisms": [{"name": "SCRAM-SHA-512", "iterations": 4096}]},
@@ -149,14 +149,14 @@ def test_users_are_added_listed_and_removed(call, told):
 
     call("users", "remove", "alice", "--mechanism", "SCRAM-SHA-256", "--yes")
     assert "Add --yes" in call("users", "remove", "bob", code=2).stderr
-    assert told("users", "remove", "alice", "bob", "--yes")["removed"] == [
+    assert json_output("users", "remove", "alice", "bob", "--yes")["removed"] == [
         {"user": "alice", "mechanism": "SCRAM-SHA-512"}, {"user": "bob", "mechanism": "SCRAM-SHA-512"},
     ]  # fmt: skip
-    assert told("users", "list")["users"] == []
+    assert json_output("users", "list")["users"] == []
     assert "RESOURCE_NOT_FOUND" in call("users", "remove", "alice", "--yes", code=3).stderr
 
 
-def test_users_add_reads_password_from_environment_or_file_or_stdin(call, told, tmp_path):
+def test_users_add_reads_password_from_environment_or_file_or_stdin(call, json_output, tmp_path):
     file = tmp_path / "password"
     file.write_text(f"{PASSWORD}\r\nnot this\n")
     call("users", "add", "dave", "--password-file", str(file))
@@ -176,13 +176,13 @@ def test_users_add_reads_password_from_environment_or_file_or_stdin(call, told, 
     call("users", "remove", "dave", "--yes")
 
 
-def test_quotas_are_set_listed_and_removed(call, told):
+def test_quotas_are_set_listed_and_removed(call, json_output):
     done = call("quotas", "set", "--user", "alice", "producer_byte_rate=1000000", "request_percentage=12.5")
     assert done.stdout == "user alice: producer_byte_rate=1000000\nuser alice: request_percentage=12.5\n"
     call("quotas", "set", "--user", "alice", "--client-default", "consumer_byte_rate=500")
     call("quotas", "set", "--ip-default", "connection_creation_rate=5")
 
-    assert told("quotas", "list")["quotas"] == [
+    assert json_output("quotas", "list")["quotas"] == [
         {"entity": {"ip": None}, "values": {"connection_creation_rate": 5.0}},
         {"entity": {"user": "alice"}, "values": {"producer_byte_rate": 1000000.0, "request_percentage": 12.5}},
         {"entity": {"user": "alice", "client-id": None}, "values": {"consumer_byte_rate": 500.0}},
@@ -198,11 +198,11 @@ def test_quotas_are_set_listed_and_removed(call, told):
     assert "Add --yes" in call("quotas", "remove", "--user", "alice", code=2).stderr
     removed = call("quotas", "remove", "--user", "alice", "producer_byte_rate", "--yes")
     assert removed.stdout == "user alice: removed producer_byte_rate\n"
-    assert told("quotas", "remove", "--user", "alice", "--yes")["removed"] == ["request_percentage"]
+    assert json_output("quotas", "remove", "--user", "alice", "--yes")["removed"] == ["request_percentage"]
     assert "user alice has no quota" in call("quotas", "remove", "--user", "alice", "--yes", code=3).stderr
     call("quotas", "remove", "--user", "alice", "--client-default", "--yes")
     call("quotas", "remove", "--ip-default", "--yes")
-    assert told("quotas", "list")["quotas"] == []
+    assert json_output("quotas", "list")["quotas"] == []
 
 
 @pytest.mark.parametrize(

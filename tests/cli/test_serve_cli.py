@@ -26,32 +26,32 @@ def refused(*args: str) -> str:
 def test_serve_prints_all_listeners_and_writes_first_port(tmp_path):
     with Served(*TWO, "--nodes", "2", "--port-file", str(tmp_path / "port")) as served:
         listeners = served.ready["listeners"]
-        ports = [address.rpartition(":")[2] for told in listeners.values() for address in told.split(",")]
+        ports = [address.rpartition(":")[2] for addresses in listeners.values() for address in addresses.split(",")]
 
         assert list(listeners) == ["INNER", "OUTER"]
         assert len(set(ports)) == 4
         assert served.bootstrap == listeners["INNER"]
         assert (tmp_path / "port").read_text() == f"{ports[0]}\n"
         with kohort.Admin(bootstrap_servers=listeners["OUTER"]) as admin:
-            told = [f"{node.host}:{node.port}" for node in admin.describe_cluster().nodes]
-        assert told == listeners["OUTER"].split(",")
+            addresses_of_nodes = [f"{node.host}:{node.port}" for node in admin.describe_cluster().nodes]
+        assert addresses_of_nodes == listeners["OUTER"].split(",")
 
 
 @pytest.mark.parametrize("where", [":9092", "0.0.0.0:0", "[::]:0", "192.0.2.1:0", "PLAINTEXT://0.0.0.0:9092"])
 def test_public_listener_without_login_is_rejected(where):
-    said = refused("--listen", where)
+    error = refused("--listen", where)
 
-    assert "is reachable from other computers without TLS and logins" in said
-    assert "SASL_SSL://" in said
-    assert "--allow-anyone" in said
-    assert len(said.splitlines()) == 1
+    assert "is reachable from other computers without TLS and logins" in error
+    assert "SASL_SSL://" in error
+    assert "--allow-anyone" in error
+    assert len(error.splitlines()) == 1
 
 
 def test_public_listener_with_unsigned_tokens_is_rejected():
-    said = refused("--listen", "SASL_PLAINTEXT://0.0.0.0:0", "--set", "sasl.enabled.mechanisms=OAUTHBEARER")
+    error = refused("--listen", "SASL_PLAINTEXT://0.0.0.0:0", "--set", "sasl.enabled.mechanisms=OAUTHBEARER")
 
-    assert "accepts unsigned tokens" in said
-    assert "sasl.oauthbearer.jwks.endpoint.url" in said
+    assert "accepts unsigned tokens" in error
+    assert "sasl.oauthbearer.jwks.endpoint.url" in error
 
 
 def test_serve_offers_api_versions_of_older_kafka():
@@ -63,21 +63,21 @@ def test_serve_offers_api_versions_of_older_kafka():
 
 
 def test_serve_rejects_unknown_kafka_release():
-    said = refused("--listen", "127.0.0.1:0", "--set", "kohort.as.version=4.4.0")
+    error = refused("--listen", "127.0.0.1:0", "--set", "kohort.as.version=4.4.0")
 
-    assert said == (
+    assert error == (
         "kohort serve: kohort.as.version='4.4.0': expected one of 2.1, 2.2, 2.3, 2.4, 2.5, 2.6, 2.7, 2.8, 3.0, 3.1, "
         "3.2, 3.3, 3.4, 3.5, 3.6, 3.7, 3.8, 3.9, 4.0, 4.1, 4.2, 4.3, 4.4\n"
     )
 
 
-@pytest.mark.parametrize("told", [("--allow-anyone",), ("--set", "kohort.allow.anyone=true")])
-def test_allow_anyone_permits_public_listener(told):
+@pytest.mark.parametrize("options", [("--allow-anyone",), ("--set", "kohort.allow.anyone=true")])
+def test_allow_anyone_permits_public_listener(options):
     with socket.create_server(("0.0.0.0", 0)) as taken:
         port = taken.getsockname()[1]
-        said = refused("--listen", f":{port}", "--set", "advertised.listeners=myhost:9092", *told)
+        error = refused("--listen", f":{port}", "--set", "advertised.listeners=myhost:9092", *options)
 
-    assert f"port {port} on 0.0.0.0 is in use" in said
+    assert f"port {port} on 0.0.0.0 is in use" in error
 
 
 def test_embedded_broker_rejects_public_listener_without_login():
@@ -104,7 +104,7 @@ def test_user_added_with_add_scram_logs_in():
 
 
 def test_invalid_add_scram_is_reported_without_password():
-    said = refused("--listen", "SASL_PLAINTEXT://127.0.0.1:0", "--add-scram", "SCRAM-SHA-1=[name=a,password=planted]")
+    error = refused("--listen", "SASL_PLAINTEXT://127.0.0.1:0", "--add-scram", "SCRAM-SHA-1=[name=a,password=planted]")
 
-    assert said.startswith("kohort serve: ")
-    assert "planted" not in said
+    assert error.startswith("kohort serve: ")
+    assert "planted" not in error

@@ -69,8 +69,8 @@ def test_internal_topics_are_listed_only_with_internal_option(run, ask):
 def test_topic_name_with_line_end_is_escaped(run):
     name = "a\r\nkohort: all is well\x1b[2J"
 
-    asked = run("topics", "delete", name, code=2).stderr
+    error = run("topics", "delete", name, code=2).stderr
     refused = run("topics", "describe", name, code=1).stderr
 
-    assert "Delete a??kohort: all is well?[2J and all records in it?" in asked
-    assert not set("\r\x1b") & set(asked + refused)
+    assert "Delete a??kohort: all is well?[2J and all records in it?" in error
+    assert not set("\r\x1b") & set(error + refused)

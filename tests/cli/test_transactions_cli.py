@@ -57,9 +57,9 @@ def test_transactions_describe_shows_time_until_abort(run, ask, opened):
 
 
 def test_abort_unblocks_consumers_and_fences_producer(run, ask, broker, opened):
-    said = run("transactions", "abort", "importer-1", "--yes").stdout
+    output = run("transactions", "abort", "importer-1", "--yes").stdout
 
-    assert said == "importer-1: the transaction is aborted and the producer is fenced\n"
+    assert output == "importer-1: the transaction is aborted and the producer is fenced\n"
     with pytest.raises((kohort.ProducerFenced, kohort.TransactionFailed)):
         opened.commit_transaction()
     committed = {"isolation_level": "read_committed", "auto_offset_reset": "earliest"}

@@ -79,14 +79,14 @@ def story(broker, topic, protocol):
 def test_watch_finds_same_rebalances_as_broker_journal(run, ask, broker, topic, protocol):
     story(broker, topic, protocol)
 
-    seen = ask("watch", "--once", "--group", topic)
+    watched = ask("watch", "--once", "--group", topic)
 
-    known = ask("group", "why", topic, "--last", "0")["rebalances"]
-    ours = [(one["generation"], one["cause"]) for one in seen["rebalances"]]
-    assert ours == [(one["generation"], one["cause"]) for one in known]
-    assert {one["cause"] for one in known} >= {"GROUP_FORMING", "NEW_MEMBER", "MEMBER_LEFT"}
-    assert {one["origin"] for one in seen["rebalances"]} == {"inferred"}
-    assert "proof" not in {one["confidence"] for one in seen["rebalances"]}
+    journaled = ask("group", "why", topic, "--last", "0")["rebalances"]
+    ours = [(one["generation"], one["cause"]) for one in watched["rebalances"]]
+    assert ours == [(one["generation"], one["cause"]) for one in journaled]
+    assert {one["cause"] for one in journaled} >= {"GROUP_FORMING", "NEW_MEMBER", "MEMBER_LEFT"}
+    assert {one["origin"] for one in watched["rebalances"]} == {"inferred"}
+    assert "proof" not in {one["confidence"] for one in watched["rebalances"]}
     assert ask("watch", "--once", "--group", topic)["rebalances"] == []  # no rebalance is recorded twice
 
 
@@ -99,9 +99,9 @@ def test_watch_prints_one_line_per_rebalance(run, broker, topic, state):
     assert "MEMBER_LEFT (high)" in last
     other = str(state / "other.sqlite")
     again = run("watch", "--once", "--group", topic, "--store", other, "--output", "ndjson")
-    told = [json.loads(line) for line in again.stdout.splitlines()]
-    assert {line["schema"] for line in told} == {"kohort/v1/watch.line"}
-    assert len(told) == len(result.stdout.splitlines())
+    lines = [json.loads(line) for line in again.stdout.splitlines()]
+    assert {line["schema"] for line in lines} == {"kohort/v1/watch.line"}
+    assert len(lines) == len(result.stdout.splitlines())
 
 
 def test_watch_rejects_contradicting_options(run):
@@ -109,8 +109,8 @@ def test_watch_rejects_contradicting_options(run):
 
 
 def test_to_topic_option_of_watch_is_rejected_for_kohort_brokers(run, broker, topic):
-    told = run("watch", "--once", "--to-topic", code=2).stderr
-    assert "the brokers of this cluster are kohort's and write __kohort_journal themselves: omit --to-topic" in told
+    error = run("watch", "--once", "--to-topic", code=2).stderr
+    assert "the brokers of this cluster are kohort's and write __kohort_journal themselves: omit --to-topic" in error
 
 
 def test_once_option_of_watch_reports_cluster_without_groups(run, monkeypatch):
@@ -209,10 +209,10 @@ def test_why_without_journal_reads_consumer_offsets(broker, topic):
         kohort.Consumer({"bootstrap.servers": broker.bootstrap, **CONSUMER_OPTIONS}) as reader,
     ):
         found = read_group_history(reader, admin, topic)
-        nobody = read_group_history(reader, admin, "no such group")
+        missing_group = read_group_history(reader, admin, "no such group")
 
     assert found is not None
     assert found.since_ms is not None
     assert {entry.group for entry in found.entries} == {topic}
-    assert nobody is not None
-    assert nobody[:2] == ([], None)
+    assert missing_group is not None
+    assert missing_group[:2] == ([], None)

@@ -109,12 +109,12 @@ def test_rebalance_counts_are_unknown_with_stale_journal(run, ask, watched, now_
     watched.keep(until_ms=now_ms - STALE_MS - MINUTE_MS)
     store = "--store", str(watched.path)
 
-    said = run("groups", *store, "--output", "json")
+    result = run("groups", *store, "--output", "json")
 
-    (row,) = [row for row in json.loads(said.stdout)["groups"] if row["group"] == watched.group]
+    (row,) = [row for row in json.loads(result.stdout)["groups"] if row["group"] == watched.group]
     assert row["rebalances_1h"] is None
-    assert "the journal ends at" in said.stderr
-    assert "start `kohort watch`" in said.stderr
+    assert "the journal ends at" in result.stderr
+    assert "start `kohort watch`" in result.stderr
     assert "the journal ends at" in run("group", "why", watched.group, *store).stderr
 
 
@@ -136,13 +136,13 @@ def test_follow_option_of_events_reads_journal_file(broker, watched, now_ms):
 def test_journal_file_of_another_cluster_is_rejected(run, watched):
     watched.cluster = "another"
     watched.keep(until_ms=0)
-    said = run("group", "why", watched.group, "--store", str(watched.path), code=2).stderr
-    assert "is the journal of cluster another, not of" in said
+    error = run("group", "why", watched.group, "--store", str(watched.path), code=2).stderr
+    assert "is the journal of cluster another, not of" in error
 
 
 def test_invalid_journal_file_is_rejected(run, watched, tmp_path):
     rubbish = tmp_path / "rubbish.sqlite"
     rubbish.write_bytes(b"no data base" * 100)
-    said = run("group", "why", watched.group, "--store", str(rubbish), code=1).stderr
-    assert "rubbish.sqlite: file is not a database" in said
+    error = run("group", "why", watched.group, "--store", str(rubbish), code=1).stderr
+    assert "rubbish.sqlite: file is not a database" in error
     assert "does not exist" in run("groups", "--store", str(tmp_path / "nothing"), code=2).stderr

@@ -21,11 +21,11 @@ def group(broker):
 
 
 def test_what_if_prints_prediction_without_executing(run, group):
-    told = run("group", "what-if", group, "--add", "4", "--compare").stdout
+    output = run("group", "what-if", group, "--add", "4", "--compare").stdout
 
-    assert "simulation, not executed" in told
-    assert "the group uses at most 3 members: it has 3 partitions" in told
-    assert "cooperative-sticky" in told, "the table of assignors"
+    assert "simulation, not executed" in output
+    assert "the group uses at most 3 members: it has 3 partitions" in output
+    assert "cooperative-sticky" in output, "the table of assignors"
 
     found = json.loads(run("group", "what-if", group, "--kill", "c-1:poll", "--output", "json").stdout)
     assert (found["executed"], found["prediction"]["members_after"]) == (False, 0)
@@ -52,11 +52,11 @@ def test_what_if_rejects_invalid_scenario(run, group, options, code, words):
 
 
 def test_what_if_with_rate_options_predicts_lag(run, group):
-    told = run("group", "what-if", group, "--kill", "c-1", "--in-rate", "10", "--drain-rate", "40").stdout
-    assert "3 partitions would have no owner" in told
-    told = run("group", "what-if", group, "--add", "1", "--in-rate", "10", "--drain-rate", "40").stdout
-    assert "lag: at most 1 to 31 records, catches up after" in told
-    assert "producers write 10 records/s (option)" in told
+    output = run("group", "what-if", group, "--kill", "c-1", "--in-rate", "10", "--drain-rate", "40").stdout
+    assert "3 partitions would have no owner" in output
+    output = run("group", "what-if", group, "--add", "1", "--in-rate", "10", "--drain-rate", "40").stdout
+    assert "lag: at most 1 to 31 records, catches up after" in output
+    assert "producers write 10 records/s (option)" in output
     unknown = run("group", "what-if", group, "--add", "1", "--in-rate", "10")
     assert "no lag is predicted" in unknown.stderr
 
@@ -69,7 +69,16 @@ def test_what_if_combines_rolling_restart_with_change(run, group):
 
 
 def test_assume_option_of_what_if_sets_timeouts(run, group):
-    said = ("--assume", "session.timeout.ms=10s", "--assume", "heartbeat.interval.ms=1s", "--assume", "restart=1s..2s")
-    found = json.loads(run("group", "what-if", group, "--kill", "c-1", *said, "--output", "json").stdout)["prediction"]
+    assumptions = (
+        "--assume",
+        "session.timeout.ms=10s",
+        "--assume",
+        "heartbeat.interval.ms=1s",
+        "--assume",
+        "restart=1s..2s",
+    )
+    found = json.loads(run("group", "what-if", group, "--kill", "c-1", *assumptions, "--output", "json").stdout)[
+        "prediction"
+    ]
 
     assert (found["pause_from_s"], found["pause_to_s"]) == (27.3, 33.3)

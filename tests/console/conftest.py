@@ -52,7 +52,7 @@ def read_all(broker: kohort.Broker, group: str, **options: object) -> None:
         bootstrap_servers=broker.bootstrap, group_id=group, auto_offset_reset="earliest", **options
     ) as consumer:
         consumer.subscribe(["orders"])
-        seen = 0
-        while seen < 20:
-            seen += len(consumer.poll(1_000))
+        records = 0
+        while records < 20:
+            records += len(consumer.poll(1_000))
         consumer.commit()

@@ -24,8 +24,8 @@ def secured():
 
 
 def access(broker, name="viewer"):
-    said = {"bootstrap.servers": broker.bootstrap, **SASL}
-    return ClusterAccess({**said, "sasl.username": name, "sasl.password": f"{name}-secret"})
+    settings = {"bootstrap.servers": broker.bootstrap, **SASL}
+    return ClusterAccess({**settings, "sasl.username": name, "sasl.password": f"{name}-secret"})
 
 
 def test_cluster_checks_name_and_password_of_login(secured):

@@ -50,16 +50,16 @@ def test_plan_is_rejected_after_change_of_group(orders, broker, client):
     confirm = client.post("/groups/billing/offsets:plan", EARLIEST).json["confirm"]
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.alter_group_offsets("billing", {kohort.TopicPartition("orders", 0): 7})
-    told = client.post("/groups/billing/offsets:apply", {**EARLIEST, "confirm": confirm})
-    assert (told.status, "has changed" in told.json["error"]) == (409, True)
+    response = client.post("/groups/billing/offsets:apply", {**EARLIEST, "confirm": confirm})
+    assert (response.status, "has changed" in response.json["error"]) == (409, True)
     assert committed(broker) == {0: 7, 1: 10}
 
 
 def test_plan_for_active_group_contains_members_and_is_not_executed(member, broker, client):
     plan = client.post("/groups/billing/offsets:plan", EARLIEST).json
     assert [name.split()[0] for name in plan["members"]] == ["c-1"]
-    told = client.post("/groups/billing/offsets:apply", {**EARLIEST, "confirm": plan["confirm"]})
-    assert (told.status, [name.split()[0] for name in told.json["members"]]) == (409, ["c-1"])
+    response = client.post("/groups/billing/offsets:apply", {**EARLIEST, "confirm": plan["confirm"]})
+    assert (response.status, [name.split()[0] for name in response.json["members"]]) == (409, ["c-1"])
     assert client.post("/groups/billing/group:delete:plan", {}).status == 409
     assert committed(broker) == {0: 10, 1: 10}
 
@@ -131,6 +131,6 @@ def test_reset_copies_offsets_and_metadata_of_another_group(orders, broker, clie
 
 
 def test_command_of_plan_is_quoted_for_shell():
-    asked = ChangeRequest(to="shift", value=-5, topics=["o'r; rm -rf"])
-    told = command_of("offsets", "$(reboot)", asked)
-    assert told == """kohort group reset-offsets '$(reboot)' --topic 'o'"'"'r; rm -rf' --shift-by -5 --execute"""
+    request = ChangeRequest(to="shift", value=-5, topics=["o'r; rm -rf"])
+    command = command_of("offsets", "$(reboot)", request)
+    assert command == """kohort group reset-offsets '$(reboot)' --topic 'o'"'"'r; rm -rf' --shift-by -5 --execute"""

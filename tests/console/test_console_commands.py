@@ -22,7 +22,7 @@ from support.waiting import eventually
 ANYWHERE = "127.0.0.1:0"
 
 
-class Asked:
+class ServedConsole:
     def __init__(self, url, trusted=None):
         at = urlsplit(url)
         self.origin = f"{at.scheme}://{at.netloc}"
@@ -50,8 +50,8 @@ class Asked:
     def post(self, path, body):
         token = self.get("/cluster")["token"]
         headers = {"Content-Type": "application/json", "Origin": self.origin, "X-Kohort-Token": token}
-        status, said = self.ask("POST", f"/api/v1{path}", json.dumps(body).encode(), headers)
-        return status, json.loads(said)
+        status, content = self.ask("POST", f"/api/v1{path}", json.dumps(body).encode(), headers)
+        return status, json.loads(content)
 
     def stream(self):
         wire = self._wire()
@@ -68,15 +68,15 @@ def read_twenty(bootstrap, group="billing"):
         producer.flush(60_000)
     with kohort.Consumer(bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest") as consumer:
         consumer.subscribe(["orders"])
-        seen = []
-        eventually(lambda: seen.extend(consumer.poll(500)) or len(seen) == 20, pause_s=0)
+        records = []
+        eventually(lambda: records.extend(consumer.poll(500)) or len(records) == 20, pause_s=0)
         consumer.commit()
 
 
 def test_console_of_serve_shows_groups_and_stops_with_broker():
     served = Served("--console", ANYWHERE, "--set", "group.initial.rebalance.delay.ms=0")
     try:
-        console = Asked(served.ready["console"])
+        console = ServedConsole(served.ready["console"])
         about = console.get("/cluster")
         assert (about["kind"], about["address"], about["allow_changes"]) == ("live", served.bootstrap, False)
         read_twenty(served.bootstrap)
@@ -97,16 +97,16 @@ def test_console_of_serve_shows_groups_and_stops_with_broker():
 def test_serve_rejects_console_config_without_console_option(tmp_path):
     file = tmp_path / "client.properties"
     file.touch()
-    told = CliRunner().invoke(main, ["serve", "--listen", ANYWHERE, "--console-config", str(file)])
+    result = CliRunner().invoke(main, ["serve", "--listen", ANYWHERE, "--console-config", str(file)])
 
-    assert (told.exit_code, "--console-config needs --console" in told.output) == (2, True)
+    assert (result.exit_code, "--console-config needs --console" in result.output) == (2, True)
 
 
 @pytest.mark.parametrize("world", ["group", "modern"])
 def test_sim_opens_simulation_of_seed_in_console(world):
     process = ConsoleProcess("sim", "story", "7", "--world", world, "--console")
     try:
-        console = Asked(process.url)
+        console = ServedConsole(process.url)
         about = console.get("/cluster")
         assert (about["kind"], about["title"]) == ("recorded", f"simulated seed 7, world {world}")
         assert about["allow_changes"] is False
@@ -130,7 +130,7 @@ def test_console_uses_tls_to_cluster_and_to_browser(tmp_path):
         served = ("--tls-cert", str(own.server.certificate), "--tls-key", str(own.server.key))
         with console_process("console", *words, *served) as process:
             assert process.url.startswith("https://")
-            console = Asked(process.url, ssl.create_default_context(cafile=str(own.authority.certificate)))
+            console = ServedConsole(process.url, ssl.create_default_context(cafile=str(own.authority.certificate)))
             (row,) = console.get("/groups")["groups"]
             assert (row["group"], row["lag"]) == ("billing", 0)
             assert console.get("/cluster")["unseen"] == []
@@ -156,12 +156,12 @@ def test_untrusted_certificate_of_cluster_is_reported_at_start(tmp_path):
 def test_console_opens_journal_file_as_recording(broker, orders, tmp_path):
     store = tmp_path / "watched.sqlite"
     where = ("--bootstrap", broker.bootstrap)
-    seen = CliRunner().invoke(main, ["watch", "--once", "--store", str(store), *where], catch_exceptions=False)
-    assert seen.exit_code == 0, seen.output
+    result = CliRunner().invoke(main, ["watch", "--once", "--store", str(store), *where], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
 
     with console_process("console", "--recording", str(store), "--listen", ANYWHERE, "--output", "ndjson") as process:
         assert json.loads(process.lines[-1])["kind"] == "recorded"
-        console = Asked(process.url)
+        console = ServedConsole(process.url)
         assert console.get("/cluster")["title"] == "recording watched.sqlite"
         assert console.get("/groups/billing/rebalances")["rebalances"][0]["cause"] == "GROUP_FORMING"
         refused = console.get("/groups/billing/fenced")
@@ -187,14 +187,19 @@ def test_console_shows_pipelines_and_unreadable_pipeline_files(broker, orders, t
     ledger = LedgerStore(tmp_path / "state" / "sales" / "ledger")
     words = ("console", "--bootstrap", broker.bootstrap, "--listen", ANYWHERE, "--pipeline", str(file))
     with console_process(*words) as process:
-        console = Asked(process.url)
-        (told,) = console.get("/pipelines")["pipelines"]
-        assert (told["name"], told["batches"], told["running"], told["problem"]) == ("sales", [], None, None)
+        console = ServedConsole(process.url)
+        (pipeline,) = console.get("/pipelines")["pipelines"]
+        assert (pipeline["name"], pipeline["batches"], pipeline["running"], pipeline["problem"]) == (
+            "sales",
+            [],
+            None,
+            None,
+        )
 
         ledger.write(Entry(0, rows_in=Count(7, 1), dead_letters=2))
 
-        (told,) = console.get("/pipelines")["pipelines"]
-        assert [(batch["rows"], batch["dead_letters"]) for batch in told["batches"]] == [(7, 2)]
+        (pipeline,) = console.get("/pipelines")["pipelines"]
+        assert [(batch["rows"], batch["dead_letters"]) for batch in pipeline["batches"]] == [(7, 2)]
         file.write_text("sources: nothing of the kind\n")
-        (told,) = console.get("/pipelines")["pipelines"]
-        assert "sales.yaml, line 1: the file needs 'name'" in told["problem"]
+        (pipeline,) = console.get("/pipelines")["pipelines"]
+        assert "sales.yaml, line 1: the file needs 'name'" in pipeline["problem"]

@@ -64,8 +64,8 @@ def test_every_post_needs_token_origin_and_content_type(path, orders, client):
 @pytest.mark.parametrize("path", [path for path in POSTS if ":" in path])
 def test_console_refuses_every_change_by_default(path, orders, broker, folder):
     with console(live(broker), folder) as client:
-        told = client.post(path, {"to": "earliest"})
-        assert (told.status, told.json["advice"]) == (403, "start kohort console with --allow-changes")
+        response = client.post(path, {"to": "earliest"})
+        assert (response.status, response.json["advice"]) == (403, "start kohort console with --allow-changes")
 
 
 def test_request_from_another_site_is_rejected(client):
@@ -90,11 +90,11 @@ def test_too_long_request_is_rejected(client):
 
 def test_every_answer_has_security_headers(client):
     for path in ("/", "/static/app.js", "/static/nope.js", "/api/v1/groups", "/api/v1/nope", "/groups/any/overview"):
-        told = client.ask("GET", path)
-        assert told.headers["x-content-type-options"] == "nosniff"
-        assert told.headers["referrer-policy"] == "no-referrer"
-        assert "default-src 'none'" in told.headers["content-security-policy"]
-        assert "unsafe" not in told.headers["content-security-policy"]
+        response = client.ask("GET", path)
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert response.headers["referrer-policy"] == "no-referrer"
+        assert "default-src 'none'" in response.headers["content-security-policy"]
+        assert "unsafe" not in response.headers["content-security-policy"]
     assert "'sha256-" in client.ask("GET", "/").headers["content-security-policy"]
 
 
@@ -116,10 +116,10 @@ def guarded(broker, folder):
         yield client
 
 
-def log_in(client, password, name="alice", wanted="/groups"):
+def log_in(client, password, name="alice", target="/groups"):
     form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://{client.address}"}
     body = urlencode({"name": name, "password": password}).encode()
-    return client.ask("POST", f"/login?next={wanted}", body, form)
+    return client.ask("POST", f"/login?next={target}", body, form)
 
 
 def test_api_without_login_is_rejected(orders, guarded):
@@ -128,12 +128,12 @@ def test_api_without_login_is_rejected(orders, guarded):
     page = guarded.ask("GET", "/groups/billing")
     assert (page.status, page.headers["location"]) == (303, "/login?next=/groups/billing")
     assert log_in(guarded, "wrong").status == 403
-    came = log_in(guarded, "correct horse")
-    assert (came.status, came.headers["location"]) == (303, "/groups")
-    cookie = came.headers["set-cookie"].lower()
+    response = log_in(guarded, "correct horse")
+    assert (response.status, response.headers["location"]) == (303, "/groups")
+    cookie = response.headers["set-cookie"].lower()
     assert "httponly" in cookie
     assert "samesite=strict" in cookie
-    guarded.headers["Cookie"] = came.headers["set-cookie"].partition(";")[0]
+    guarded.headers["Cookie"] = response.headers["set-cookie"].partition(";")[0]
     assert guarded.get("/cluster").json["user"] == "alice"
     assert guarded.post("/groups/billing/offsets:plan", {"to": "earliest"}).status == 200
     assert guarded.post("/logout", {}).status == 200
@@ -150,8 +150,8 @@ def test_csrf_token_is_valid_for_one_session_only(orders, guarded):
 
 
 def test_login_redirects_only_to_own_site(guarded):
-    for wanted in ("//evil.example", "https://evil.example", "/%5Cevil.example", "javascript:alert(1)"):
-        assert log_in(guarded, "correct horse", wanted=wanted).headers["location"] == "/"
+    for target in ("//evil.example", "https://evil.example", "/%5Cevil.example", "javascript:alert(1)"):
+        assert log_in(guarded, "correct horse", target=target).headers["location"] == "/"
 
 
 def test_login_from_another_site_is_rejected(guarded):
@@ -162,9 +162,9 @@ def test_login_from_another_site_is_rejected(guarded):
 def test_wrong_passwords_delay_next_login(guarded):
     for _ in range(FAILURES):
         assert log_in(guarded, "wrong").status == 403
-    told = log_in(guarded, "correct horse")
-    assert told.status == 429
-    assert int(told.headers["retry-after"]) > 0
+    response = log_in(guarded, "correct horse")
+    assert response.status == 429
+    assert int(response.headers["retry-after"]) > 0
 
 
 def test_logins_are_logged_with_name_and_address(guarded, caplog):

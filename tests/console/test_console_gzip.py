@@ -47,7 +47,7 @@ class ManyGroups:
 
     end = begin
 
-    def listen(self, tell):
+    def listen(self, callback):
         pass
 
 
@@ -69,9 +69,9 @@ def test_gzip_shrinks_list_of_500_groups_to_a_twentieth(many):
 
 
 def test_gzip_shrinks_group_of_1000_partitions_to_a_tenth():
-    told = json_of(GroupStatus(status=ManyGroups(1, 200, 1_000).found["group-0"]))
+    body = json_of(GroupStatus(status=ManyGroups(1, 200, 1_000).found["group-0"]))
 
-    assert len(gzipped(told)) * 10 < len(told)
+    assert len(gzipped(body)) * 10 < len(body)
 
 
 def test_static_files_are_gzipped_once_with_own_etag(many):

@@ -44,8 +44,8 @@ class WideCluster:
     def clients(self):
         return None
 
-    def listen(self, tell):
-        self.tell = tell
+    def listen(self, callback):
+        self.callback = callback
 
 
 @pytest.fixture(scope="module")
@@ -56,34 +56,34 @@ def wide():
     return cluster
 
 
-def told_to(wide, folder, group):
+def event_sent_to(wide, folder, group):
     async def story():
         app = ConsoleApp(wide, page=ConsolePage(folder))
         app.begin()
         stream: Any = app.hub.stream(app.hub.open(group), None)
         await anext(stream)
-        wide.tell(SourceNews(changed=list(wide.found.values())))
-        told = await anext(stream)
+        wide.callback(SourceNews(changed=list(wide.found.values())))
+        event = await anext(stream)
         await stream.aclose()
         app.end()
-        return told
+        return event
 
     return asyncio.run(story())
 
 
 def test_sample_of_80_groups_with_many_members_sends_one_row_per_group(wide, folder):
-    told = told_to(wide, folder, None)
+    event = event_sent_to(wide, folder, None)
 
-    rows = json.loads(told.split(b"data: ")[1])["groups"]
+    rows = json.loads(event.split(b"data: ")[1])["groups"]
     assert len(rows) == GROUPS
-    assert len(told) < GROUPS * ROW_MOST
+    assert len(event) < GROUPS * ROW_MOST
 
 
 def test_stream_of_group_with_many_members_sends_only_that_group(wide, folder):
-    told = told_to(wide, folder, "group-7")
+    event = event_sent_to(wide, folder, "group-7")
 
-    assert told.count(b"event: group\n") == 1
-    assert len(told) < GROUPS * ROW_MOST + PARTITIONS * PARTITION_MOST
+    assert event.count(b"event: group\n") == 1
+    assert len(event) < GROUPS * ROW_MOST + PARTITIONS * PARTITION_MOST
 
 
 def test_findings_of_groups_with_many_members_are_untracked_by_garbage_collector():

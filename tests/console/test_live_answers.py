@@ -44,11 +44,11 @@ PATHS = {
 
 def test_every_answer_matches_its_schema(orders, client):
     for path, name in PATHS.items():
-        told = client.get(path)
-        assert told.status == 200, (path, told.body)
-        assert told.json["schema"] == f"kohort/v1/{name}"
-        jsonschema.validate(told.json, json.loads((SCHEMAS / f"{name}.json").read_text()))
-        assert told.headers["cache-control"] == "no-store"
+        response = client.get(path)
+        assert response.status == 200, (path, response.body)
+        assert response.json["schema"] == f"kohort/v1/{name}"
+        jsonschema.validate(response.json, json.loads((SCHEMAS / f"{name}.json").read_text()))
+        assert response.headers["cache-control"] == "no-store"
 
 
 def test_schema_files_of_console_match_structs():
@@ -98,8 +98,8 @@ def test_hostile_names_are_encoded_as_text(name, orders, broker, folder):
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.alter_group_offsets(name, {kohort.TopicPartition("orders", 0): 3})
     with console(live(broker), folder) as client:
-        told = client.get("/groups")
-        assert name in [row["group"] for row in told.json["groups"]]
+        response = client.get("/groups")
+        assert name in [row["group"] for row in response.json["groups"]]
         assert client.get(f"/groups/{in_path(name)}").json["status"]["group"] == name
         missing = client.get(f"/groups/{in_path(name)}-not")
         assert (missing.status, missing.headers["content-type"]) == (404, "application/json")
@@ -117,24 +117,24 @@ def test_missing_or_invalid_request_is_error_with_advice(orders, client):
         "/topics/nope": 404,
         "/explain/NOPE": 404,
     }.items():
-        told = client.get(path)
-        assert told.status == status, (path, told.body)
-        assert told.json["schema"] == "kohort/v1/console.error"
-        assert told.json["advice"]
-        assert b"Traceback" not in told.body
+        response = client.get(path)
+        assert response.status == status, (path, response.body)
+        assert response.json["schema"] == "kohort/v1/console.error"
+        assert response.json["advice"]
+        assert b"Traceback" not in response.body
     assert "billing" in client.get("/groups/biling").json["error"]  # the error suggests the nearest group name
 
 
 def test_what_if_answer_equals_command_output(member, folder, broker):
     with console(live(broker), folder) as client:
-        told = client.post("/groups/billing/what-if", {"add": 2, "compare": True})
-        assert (told.status, told.json["executed"]) == (200, False)
-        assert told.json["prediction"]["members_after"] == 3
-        assert told.json["compare"]
-        refuse_what_cannot_be_asked(client)
+        response = client.post("/groups/billing/what-if", {"add": 2, "compare": True})
+        assert (response.status, response.json["executed"]) == (200, False)
+        assert response.json["prediction"]["members_after"] == 3
+        assert response.json["compare"]
+        check_invalid_requests(client)
 
 
-def refuse_what_cannot_be_asked(client):
+def check_invalid_requests(client):
     for wrong in ({"static": True}, {"add": 0}, {"add": "two"}, {"more": 1}, {"remove": ["nobody"]}, {"add": 10**9}):
         assert client.post("/groups/billing/what-if", wrong).status == 400
 
@@ -161,18 +161,18 @@ def test_clients_answer_has_software_or_reason_why_it_is_unknown(broker, orders,
         while len(consumer.assignment()) < 2:
             consumer.poll(100)
         with console(live(broker), folder) as client:
-            (told,) = client.get("/groups/billing/clients").json["clients"]
+            (row,) = client.get("/groups/billing/clients").json["clients"]
             assert client.get("/groups/nope/clients").status == 404
-    assert (told["session_timeout_ms"], told["rebalance_timeout_ms"]) == (20_000, 70_000)
-    assert (told["software"], told["last_poll_ms_ago"]) == (f"kohort {kohort.__version__}", None)
-    assert sorted(told["unknown"]) == ["polls"]
-    assert "KIP-714" in told["unknown"]["polls"]
+    assert (row["session_timeout_ms"], row["rebalance_timeout_ms"]) == (20_000, 70_000)
+    assert (row["software"], row["last_poll_ms_ago"]) == (f"kohort {kohort.__version__}", None)
+    assert sorted(row["unknown"]) == ["polls"]
+    assert "KIP-714" in row["unknown"]["polls"]
 
 
 def test_unreadable_pipeline_does_not_hide_other_pipelines(orders, broker, folder, tmp_path):
     (tmp_path / "broken.yaml").write_text("sources: [")
     options = ConsoleOptions(pipelines=[tmp_path / "broken.yaml", tmp_path / "gone.yaml"])
     with console(live(broker), folder, options) as client:
-        told = client.get("/pipelines").json["pipelines"]
-    assert [one["name"] for one in told] == ["broken.yaml", "gone.yaml"]
-    assert all(one["problem"] for one in told)
+        pipelines = client.get("/pipelines").json["pipelines"]
+    assert [one["name"] for one in pipelines] == ["broken.yaml", "gone.yaml"]
+    assert all(one["problem"] for one in pipelines)

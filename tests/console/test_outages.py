@@ -41,10 +41,10 @@ def outage(orders, broker, client):
 
 
 def test_groups_of_unreachable_cluster_have_unknown_health_and_counts(outage):
-    told = outage.get("/groups").json
-    jsonschema.validate(told, schema_of(ConsoleGroups))
-    assert told["unreachable"]["since_ms"] > 0
-    (row,) = told["groups"]
+    content = outage.get("/groups").json
+    jsonschema.validate(content, schema_of(ConsoleGroups))
+    assert content["unreachable"]["since_ms"] > 0
+    (row,) = content["groups"]
     assert (row["group"], row["state"]) == ("billing", "Unknown")
     assert [row[name] for name in ("health", "lag", "members", "partitions", "rebalances_1h", "last_rebalance")] == [
         None
@@ -54,9 +54,9 @@ def test_groups_of_unreachable_cluster_have_unknown_health_and_counts(outage):
 
 def test_answers_about_present_state_fail_during_outage(outage):
     for path in PRESENT:
-        told = outage.get(path)
-        assert (told.status, told.json["schema"]) == (503, "kohort/v1/console.error"), path
-        assert "has not answered since" in told.json["error"]
+        response = outage.get(path)
+        assert (response.status, response.json["schema"]) == (503, "kohort/v1/console.error"), path
+        assert "has not answered since" in response.json["error"]
     assert outage.post("/groups/billing/what-if", {"add": 1}).status == 503
     assert outage.post("/groups/billing/offsets:plan", {"to": "earliest"}).status == 503
 
@@ -120,9 +120,9 @@ def test_undescribed_group_is_unknown_not_deleted(folder):
         with console(live(broker), folder) as client:
             eventually(lambda: len(client.get("/groups").json["groups"]) == 2)
             broker.fail("DescribeGroups", kohort.ErrorCode.GROUP_AUTHORIZATION_FAILED, times=None)
-            told = eventually(lambda: unknown_rows(client))
-            assert {row["group"] for row in told} == {"audit", "billing"}
-            assert all("describing the group failed" in row["reason"] for row in told)
+            rows = eventually(lambda: unknown_rows(client))
+            assert {row["group"] for row in rows} == {"audit", "billing"}
+            assert all("describing the group failed" in row["reason"] for row in rows)
             report = client.get("/doctor").json
             assert [(one["rule"], one["severity"]) for one in report["findings"]] == [("lag-unknown", "warning")] * 2
             assert (report["examined"], report["unknown"]) == (0, 2)

@@ -48,8 +48,8 @@ def test_simulation_of_seed_opens_in_all_views(seed, folder):
 
 def test_exported_events_open_as_recording(events, folder):
     with console(read_recording(events), folder) as client:
-        told = client.get("/groups/billing/rebalances").json
-        assert told["rebalances"][0]["cause"] == "GROUP_FORMING"
+        content = client.get("/groups/billing/rebalances").json
+        assert content["rebalances"][0]["cause"] == "GROUP_FORMING"
         assert client.get("/groups/billing").json["status"]["lag"] is None
 
 
@@ -72,18 +72,18 @@ def test_export_contains_page_and_answers(events, folder):
     html = ConsolePage(folder).single_file(exported(read_recording(events), "billing"))
     assert "src=" not in html
     assert "href=" not in html
-    told = json.loads(re.search(r'id="kohort-data">(.*?)</script>', html).group(1))
-    assert told["/groups/billing/rebalances"]["rebalances"][0]["cause"] == "GROUP_FORMING"
+    content = json.loads(re.search(r'id="kohort-data">(.*?)</script>', html).group(1))
+    assert content["/groups/billing/rebalances"]["rebalances"][0]["cause"] == "GROUP_FORMING"
     imports = json.loads(re.search(r'type="importmap">(.*?)</script>', html).group(1))["imports"]
     assert set(imports) >= {"htm", "kohort:/static/app.js", "kohort:/static/parts/a.js", "kohort:/static/b.js"}
     assert all(url.startswith("data:text/javascript;base64,") for url in imports.values())
 
 
 def test_export_contains_only_requested_group():
-    told = json_of(exported(read_recording(INCIDENTS), "slow-handler")).decode()
-    assert "MAX_POLL_EXCEEDED" in told
+    content = json_of(exported(read_recording(INCIDENTS), "slow-handler")).decode()
+    assert "MAX_POLL_EXCEEDED" in content
     for other in ("killed-dynamic", "killed-static", "not-revoked"):
-        assert other not in told
+        assert other not in content
 
 
 def test_export_omits_oldest_events_beyond_size_limit():
@@ -96,9 +96,9 @@ def test_export_omits_oldest_events_beyond_size_limit():
     assert whole["/cluster"].unseen == []
     assert "do not fit" in part["/cluster"].unseen[0]
     path = "/groups/slow-handler/rebalances"
-    known, left = whole[path].rebalances, part[path].rebalances
-    assert 0 < len(left) < len(known)
-    assert left == known[-len(left) :], "the younger ones"
+    rebalances, exported_rebalances = whole[path].rebalances, part[path].rebalances
+    assert 0 < len(exported_rebalances) < len(rebalances)
+    assert exported_rebalances == rebalances[-len(exported_rebalances) :], "the younger ones"
     assert part["/cluster"].journal.since_ms > whole["/cluster"].journal.since_ms
     with pytest.raises(UsageError, match="too large for one file"):
         exported(source, "slow-handler", 1_000)
@@ -129,13 +129,13 @@ def test_console_export_writes_one_file(orders, broker, folder, tmp_path, monkey
 def test_public_address_needs_login(orders, broker, folder, tmp_path, monkeypatch):
     monkeypatch.setattr(kohort.console.page, "STATIC", folder)
     args = ["console", "--bootstrap", broker.bootstrap, "--listen", "0.0.0.0:0"]
-    told = CliRunner().invoke(main, args)
-    assert (told.exit_code, "is open to other computers without a login" in told.stderr) == (2, True)
+    result = CliRunner().invoke(main, args)
+    assert (result.exit_code, "is open to other computers without a login" in result.stderr) == (2, True)
     password = tmp_path / "password"
     password.write_text("secret\n")
     password.chmod(0o644)
-    told = CliRunner().invoke(main, [*args, "--password-file", str(password)])
-    assert (told.exit_code, "chmod 600" in told.stderr) == (2, True)
+    result = CliRunner().invoke(main, [*args, "--password-file", str(password)])
+    assert (result.exit_code, "chmod 600" in result.stderr) == (2, True)
 
 
 def test_missing_page_files_are_reported_with_advice(tmp_path):

@@ -53,9 +53,9 @@ def site(folder):
     with kohort.Broker(options) as broker, kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         fill(broker, admin)
         access = ClusterAccess({"bootstrap.servers": broker.bootstrap_of("SASL"), **AS_ALICE})
-        _, wanted = console_settings(ConsoleFlags(login="cluster"), "127.0.0.1:0", "--listen", access)
+        _, settings = console_settings(ConsoleFlags(login="cluster"), "127.0.0.1:0", "--listen", access)
         clock = Clock()
-        with console(live(broker), folder, wanted, clock) as client:
+        with console(live(broker), folder, settings, clock) as client:
             form = {"Content-Type": "application/x-www-form-urlencoded", "Origin": f"http://{client.address}"}
             body = urlencode({"name": "alice", "password": "a-secret"}).encode()
             answer = client.ask("POST", "/login", body, form)
@@ -82,10 +82,10 @@ def fill(broker, admin):
 
 def test_user_without_rights_sees_no_groups_or_topics(site):
     for path in OF_CLUSTER:
-        told = site.client.get(path)
-        assert told.status == 200, path
+        response = site.client.get(path)
+        assert response.status == 200, path
         for name in ("open", "secret", "seen", "hidden"):
-            assert f'"{name}' not in told.body.decode(), (path, told.body)
+            assert f'"{name}' not in response.body.decode(), (path, response.body)
     for group in ("open", "secret", "nothing"):
         assert_absent(site, group)
     assert site.client.post("/groups/secret/what-if", {"add": 1}).status == 404
@@ -94,14 +94,14 @@ def test_user_without_rights_sees_no_groups_or_topics(site):
 
 def assert_absent(site, group):
     for path in OF_GROUP:
-        told = site.client.get(f"/groups/{group}{path}")
+        response = site.client.get(f"/groups/{group}{path}")
         if path == "/causes":
-            assert (told.json["offenders"], told.json["stable_share"]) == ([], {})
-            assert {str(one["by_cause"]) for one in told.json["buckets"]} == {"{}"}
+            assert (response.json["offenders"], response.json["stable_share"]) == ([], {})
+            assert {str(one["by_cause"]) for one in response.json["buckets"]} == {"{}"}
         elif path == "/causes/software":
-            assert (told.json["software"], told.json["unknown"]) == ([], {})
+            assert (response.json["software"], response.json["unknown"]) == ([], {})
         else:
-            assert told.status in (403, 404), (path, told.body)
+            assert response.status in (403, 404), (path, response.body)
 
 
 def test_user_sees_only_groups_with_describe_right(site):

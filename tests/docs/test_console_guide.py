@@ -85,25 +85,25 @@ class Shell:
         ) as process:
             try:
                 assert process.stdout is not None
-                said = ""
-                for spoken in process.stdout:
-                    said += spoken
-                    if re.search(r"console .*on https?://", said):
+                output = ""
+                for part in process.stdout:
+                    output += part
+                    if re.search(r"console .*on https?://", output):
                         break
-                yield said
+                yield output
             finally:
                 process.terminate()
                 process.wait(READY_S)
         assert process.returncode in NOTHING_WRONG
 
 
-def address_in(said: str) -> str:
-    found = re.search(r"console .*on (https?://\S+)/", said)
-    assert found is not None, said
+def address_in(output: str) -> str:
+    found = re.search(r"console .*on (https?://\S+)/", output)
+    assert found is not None, output
     return found.group(1)
 
 
-def asked(url: str) -> Any:
+def json_at(url: str) -> Any:
     with urllib.request.urlopen(url, timeout=60) as answer:
         return json.load(answer)
 
@@ -136,14 +136,14 @@ def test_the_commands_of_the_guide_provoke_what_it_explains(shell: Shell) -> Non
     assert serve == "kohort serve --console"
     assert len(incidents) == 3
     with ExitStack() as stack:
-        said = stack.enter_context(shell.serving(serve))
-        shell.broker = re.search(r"ready on (\S+)", said).group(1)
-        shell.console = address_in(said).removeprefix("http://")
+        output = stack.enter_context(shell.serving(serve))
+        shell.broker = re.search(r"ready on (\S+)", output).group(1)
+        shell.console = address_in(output).removeprefix("http://")
         with ThreadPoolExecutor(len(incidents)) as beside:
-            told = list(beside.map(shell.run, incidents))
-        assert "cannot commit" in told[0]
+            outputs = list(beside.map(shell.run, incidents))
+        assert "cannot commit" in outputs[0]
         api = f"http://{shell.console}/api/v1/groups"
-        check_incidents(lambda group: asked(f"{api}/{group}/rebalances")["rebalances"])
+        check_incidents(lambda group: json_at(f"{api}/{group}/rebalances")["rebalances"])
         script = shell.folder / "ask.py"
         script.write_text(program().replace(CONSOLE, shell.console))
         assert "moved" in shell.run(f"python {script}")
@@ -154,15 +154,15 @@ def test_the_commands_of_the_guide_provoke_what_it_explains(shell: Shell) -> Non
 def check_other(shell: Shell, line: str) -> None:
     """Run a command of the guide that is not about an incident."""
     if line.startswith("curl "):
-        assert asked(shell.words(line)[-1])["schema"] == "kohort/v1/group.why"
+        assert json_at(shell.words(line)[-1])["schema"] == "kohort/v1/group.why"
     elif "--export" in line or " > " in line:
         shell.run(line)
     else:
-        with shell.serving(line) as said:
-            url = address_in(said)
+        with shell.serving(line) as output:
+            url = address_in(output)
             assert url.startswith("https" if "--tls-cert" in line else "http")
             if url.startswith("http:"):
-                assert asked(f"{url}/api/v1/cluster")["allow_changes"] is ("--allow-changes" in line)
+                assert json_at(f"{url}/api/v1/cluster")["allow_changes"] is ("--allow-changes" in line)
     if "--export" in line:
         assert "MAX_POLL_EXCEEDED" in (shell.folder / "incident.html").read_text()
 
@@ -185,9 +185,9 @@ def check_incidents(rebalances: Any) -> None:
 
 def test_the_recording_holds_what_the_pictures_show_and_the_guide_quotes() -> None:
     answers = ConsoleAnswers(read_recording(RECORDING))
-    told = {group: msgspec.to_builtins(answers.rebalances(group, TimeSpan()).rebalances) for group in GROUPS}
-    check_incidents(told.__getitem__)
-    sentences = {rebalance["sentence"] for group in GROUPS for rebalance in told[group]}
+    rebalances_of = {group: msgspec.to_builtins(answers.rebalances(group, TimeSpan()).rebalances) for group in GROUPS}
+    check_incidents(rebalances_of.__getitem__)
+    sentences = {rebalance["sentence"] for group in GROUPS for rebalance in rebalances_of[group]}
     quotes = re.findall(r"(?:^> .*\n)+", TEXT, re.MULTILINE)
     quoted = [" ".join(line[1:].strip() for line in quote.splitlines()) for quote in quotes]
     assert len(quoted) == 4
@@ -226,21 +226,21 @@ def test_every_command_that_is_shown_is_run() -> None:
 
 def test_option_table_lists_all_console_options() -> None:
     rows = [line.split("|")[1] for line in table("Where it looks").splitlines() if line.startswith("| `--")]
-    told = set(re.findall(r"`(--[\w-]+)`", "".join(rows)))
+    listed = set(re.findall(r"`(--[\w-]+)`", "".join(rows)))
     own = {name for param in console.params for name in (*param.opts, *param.secondary_opts) if name.startswith("--")}
     of_all = {"--bootstrap", "--bootstrap-server", "--config", "--command-config", "--profile", "--set", "--output"}
 
-    assert told == own - of_all
+    assert listed == own - of_all
     assert of_all <= own
 
 
 def test_address_tables_list_all_api_addresses() -> None:
     firsts = "".join(re.findall(r"^\| (`[^|]*)", table("What it answers to programs"), re.MULTILINE))
-    told = set(re.findall(r"`([a-z]+(?:/[^`\s]*)?)`", firsts))
+    listed = set(re.findall(r"`([a-z]+(?:/[^`\s]*)?)`", firsts))
     routes: Any = ROUTES
-    known = {route.path.removesuffix("/") for route in routes} | {"groups", "cluster", "stream"}
+    served = {route.path.removesuffix("/") for route in routes} | {"groups", "cluster", "stream"}
 
-    assert told == known
+    assert listed == served
     assert len(KINDS) == 4
 
 
@@ -250,7 +250,7 @@ def test_key_table_lists_all_keys_of_the_page() -> None:
         r'^  \["([^"]+)", "', (static / "parts" / "keys.js").read_text().split("const HELP")[1], re.MULTILINE
     )
     helped += [f"g {key}" for key in re.findall(r' key: "(\w)", View', (static / "views" / "group.js").read_text())]
-    told = re.findall(r"`([^`]+)`", table("Keys"))
+    listed = re.findall(r"`([^`]+)`", table("Keys"))
 
     assert len(helped) > 15
-    assert [keys for keys in helped if keys not in told] == []
+    assert [keys for keys in helped if keys not in listed] == []

@@ -81,13 +81,13 @@ def clusters(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("clusters")
 def test_each_way_to_connect_makes_a_client(tmp_path):
     for block in connecting("python"):
-        said = {}
-        exec(block, said)
-        if "config" in said:
-            client_config(ConsumerConfig, said["config"], {})
-            assert "security.protocol" in said["config"]
+        namespace = {}
+        exec(block, namespace)
+        if "config" in namespace:
+            client_config(ConsumerConfig, namespace["config"], {})
+            assert "security.protocol" in namespace["config"]
         else:
-            assert "security.protocol" in parse_source_options(said["options"], streaming=True).client
+            assert "security.protocol" in parse_source_options(namespace["options"], streaming=True).client
     names = profile_names(os.environ)
     for name in names:
         client_config(ProducerConfig, read_profile(name, os.environ).options, {})

@@ -39,10 +39,10 @@ SAYS = {
 def test_five_commands_of_guide_explain_rebalance():
     with kohort.Broker({"group.initial.rebalance.delay.ms": 0}) as broker, rebalanced_group(broker.bootstrap) as run:
         for words in played():
-            told = run(words)
+            output = run(words)
             verb = words[1]
             assert verb in SAYS
-            assert [say for say in SAYS[verb] if say not in told] == [], told
+            assert [say for say in SAYS[verb] if say not in output] == [], output
 
     assert [words[1] for words in played()] == list(SAYS)
 

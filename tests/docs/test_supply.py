@@ -104,9 +104,9 @@ class Advisories(BaseHTTPRequestHandler):
     """A database of vulnerabilities, by OSV's protocol, that knows one thing against click."""
 
     def do_POST(self):
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["queries"]
-        known = [{"id": "PYSEC-0000-1", "modified": "2020-01-01T00:00:00Z"}]
-        self.say({"results": [{"vulns": known} if one["package"]["name"] == "click" else {} for one in asked]})
+        queries = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["queries"]
+        advisories = [{"id": "PYSEC-0000-1", "modified": "2020-01-01T00:00:00Z"}]
+        self.say({"results": [{"vulns": advisories} if one["package"]["name"] == "click" else {} for one in queries]})
 
     def do_GET(self):
         self.say({"id": "PYSEC-0000-1", "modified": "2020-01-01T00:00:00Z", "summary": "planted"})

@@ -60,17 +60,18 @@ def loose(line: str) -> str:
 
 def missing(expected: list[str], output: list[str]) -> list[str]:
     """Return the expected lines that the output lacks, in their order. ``...`` stands for any text."""
-    left = [loose(line) for line in output]
+    remaining = [loose(line) for line in output]
     lacking = []
     for line in expected:
         text = loose(line.partition("...")[0])
         at = next(
-            (n for n, shown in enumerate(left) if shown == text or ("..." in line and shown.startswith(text))), None
+            (n for n, shown in enumerate(remaining) if shown == text or ("..." in line and shown.startswith(text))),
+            None,
         )
         if text and at is None:
             lacking.append(line)
         elif text and at is not None:
-            left = left[at + 1 :]
+            remaining = remaining[at + 1 :]
     return lacking
 
 

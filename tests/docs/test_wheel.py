@@ -50,9 +50,9 @@ def run(installed, *words):
 def test_a_wheel_in_an_empty_environment_serves_produces_and_reads(installed):
     (installed / "first.py").write_text(PROGRAM)
 
-    said = run(installed, "python", "-W", "error", "first.py").splitlines()
+    lines = run(installed, "python", "-W", "error", "first.py").splitlines()
 
-    assert said == ["b'42'", "poll_arrow needs the package pyarrow: pip install 'kohort[arrow]'"]
+    assert lines == ["b'42'", "poll_arrow needs the package pyarrow: pip install 'kohort[arrow]'"]
 
 
 def test_wheel_has_the_command_with_its_version(installed):

@@ -59,11 +59,11 @@ def test_authorization_error_codes_exit_with_not_authorised():
 
 def test_exit_codes_are_equal_in_help_docstring_and_guide():
     helped = re.sub(r"\s+", " ", CliRunner().invoke(main.main, ["--help"]).output)
-    told = helped[helped.index("Exit codes:") : helped.index("130 interrupted")]
+    help_text = helped[helped.index("Exit codes:") : helped.index("130 interrupted")]
     listed = re.findall(r"^(\d+)   ", exits.__doc__, re.MULTILINE)
     in_guide = re.findall(r"^\| (\d+) \|", GUIDE.read_text(), re.MULTILINE)
 
     every = [str(int(code)) for code in ExitCode]
-    assert [*re.findall(r"\b(\d) ", told), "130"] == every
+    assert [*re.findall(r"\b(\d) ", help_text), "130"] == every
     assert listed == every
     assert in_guide == every

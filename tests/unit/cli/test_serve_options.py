@@ -11,9 +11,9 @@ from kohort.errors import ConfigError
 def test_options_without_effect_are_logged_with_the_file_or_option_that_sets_them(caplog, tmp_path):
     file = tmp_path / "server.properties"
     file.write_text("num.io.threads=3\n")
-    given = ("log.preallocate=true", "replica.lag.time.max.ms=5", "transaction.state.log.replication.factor=1")
+    settings = ("log.preallocate=true", "replica.lag.time.max.ms=5", "transaction.state.log.replication.factor=1")
 
-    config, _ = configure(None, (), given, Path(file), memory=False)
+    config, _ = configure(None, (), settings, Path(file), memory=False)
 
     assert [record.getMessage() for record in caplog.records] == [
         f"{file}: ignored options without effect: num.io.threads",

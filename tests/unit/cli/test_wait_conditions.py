@@ -25,10 +25,10 @@ def test_wait_ends_after_group_was_stable_for_requested_time():
 
 def test_change_of_members_or_assignment_restarts_wait():
     steady, moved = look(0, [A, B], READ), look(0, [member("a", 0, 1), member("b")], READ)
-    came = look(0, [A, B, member("c")], READ)
+    joined = look(0, [A, B, member("c")], READ)
 
     assert met_at(conditions(), (0, steady), (20, moved), (31, moved), (49, moved), (50, moved)) == [50]
-    assert met_at(conditions(), (0, steady), (20, came), (40, steady), (69, steady), (70, steady)) == [70]
+    assert met_at(conditions(), (0, steady), (20, joined), (40, steady), (69, steady), (70, steady)) == [70]
     epochs = [look(0, [A, B], READ, epoch=epoch) for epoch in (7, 8)]
     assert met_at(conditions(), (0, epochs[0]), (20, epochs[1]), (40, epochs[1]), (50, epochs[1])) == [50]
 

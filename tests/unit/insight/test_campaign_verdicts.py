@@ -26,15 +26,15 @@ def finding(at_ms, cause, confidence="high", client_id="a", end="stable"):
     }
 
 
-def verdicts(*told, expected=FROZEN, ground=OURS, protocol=EAGER, action="freeze"):
+def verdicts(*reports, expected=FROZEN, ground=OURS, protocol=EAGER, action="freeze"):
     noted = Provoked("g", protocol, action, ("a",), from_ms=0, until_ms=100, expected=expected)
-    return [(v.truth, v.named, v.verdict) for v in judge(ground, [noted], list(told))]
+    return [(v.truth, v.named, v.verdict) for v in judge(ground, [noted], list(reports))]
 
 
 def test_judge_accepts_findings_with_exactly_the_injected_causes():
-    told = finding(1, "SESSION_TIMEOUT.frozen"), finding(2, "CLIENT_RESET")
+    reports = finding(1, "SESSION_TIMEOUT.frozen"), finding(2, "CLIENT_RESET")
 
-    assert {verdict for _, _, verdict in verdicts(*told)} == {"right"}
+    assert {verdict for _, _, verdict in verdicts(*reports)} == {"right"}
 
 
 def test_broader_cause_is_right_only_at_low_confidence_on_apache_kafka():
@@ -46,18 +46,18 @@ def test_broader_cause_is_right_only_at_low_confidence_on_apache_kafka():
 
 
 def test_verdict_of_later_rebalance_is_independent_of_an_earlier_wrong_cause():
-    told = finding(1, "MEMBER_LEFT"), finding(2, "CLIENT_RESET")
+    reports = finding(1, "MEMBER_LEFT"), finding(2, "CLIENT_RESET")
 
-    assert verdicts(*told) == [
+    assert verdicts(*reports) == [
         ("SESSION_TIMEOUT.frozen", "MEMBER_LEFT", "wrong"),
         ("CLIENT_RESET", "CLIENT_RESET", "right"),
     ]
 
 
 def test_finding_with_right_cause_and_wrong_member_is_wrong():
-    told = finding(1, "SESSION_TIMEOUT.frozen", client_id="b"), finding(2, "CLIENT_RESET")
+    reports = finding(1, "SESSION_TIMEOUT.frozen", client_id="b"), finding(2, "CLIENT_RESET")
 
-    assert [verdict for _, _, verdict in verdicts(*told)] == ["wrong", "right"]
+    assert [verdict for _, _, verdict in verdicts(*reports)] == ["wrong", "right"]
 
 
 def test_injected_cause_without_finding_is_missed_and_finding_without_injected_cause_is_wrong():
@@ -69,32 +69,34 @@ def test_injected_cause_without_finding_is_missed_and_finding_without_injected_c
 
 
 def test_unexplained_rebalance_has_verdict_unnamed():
-    told = finding(1, "UNEXPLAINED", "low")
+    report = finding(1, "UNEXPLAINED", "low")
 
-    assert verdicts(told, expected=(ExpectedCause("USER_ENFORCED", A),)) == [
+    assert verdicts(report, expected=(ExpectedCause("USER_ENFORCED", A),)) == [
         ("USER_ENFORCED", "UNEXPLAINED", "unnamed")
     ]
 
 
 @pytest.mark.parametrize(("protocol", "verdict"), [(COOPERATIVE, "right"), (EAGER, "wrong"), (CONSUMER, "wrong")])
 def test_followup_rebalance_has_verdict_right_only_under_cooperative_assignor(protocol, verdict):
-    told = finding(1, "MEMBER_LEFT"), finding(2, "COOPERATIVE_FOLLOWUP", client_id="b")
+    reports = finding(1, "MEMBER_LEFT"), finding(2, "COOPERATIVE_FOLLOWUP", client_id="b")
 
-    assert verdicts(*told, expected=(ExpectedCause("MEMBER_LEFT", A),), protocol=protocol)[-1][2] == verdict
+    assert verdicts(*reports, expected=(ExpectedCause("MEMBER_LEFT", A),), protocol=protocol)[-1][2] == verdict
 
 
 def test_judge_ignores_rebalances_after_the_end_of_the_injected_action():
-    told = finding(1, "MEMBER_LEFT"), finding(100, "NEW_MEMBER")
+    reports = finding(1, "MEMBER_LEFT"), finding(100, "NEW_MEMBER")
 
-    assert len(verdicts(*told, expected=(ExpectedCause("MEMBER_LEFT", A),))) == 1
+    assert len(verdicts(*reports, expected=(ExpectedCause("MEMBER_LEFT", A),))) == 1
 
 
 def test_late_rebalance_of_topic_change_has_verdict_right_during_the_next_action():
-    gone = Provoked("g", EAGER, "topic_deleted", ("a",), 0, 100, expected=(ExpectedCause("TOPIC_DELETED", A, least=0),))
-    left = Provoked("g", EAGER, "leave", ("b",), 100, 200, expected=(ExpectedCause("MEMBER_LEFT", B),))
-    told = [finding(110, "TOPIC_DELETED"), finding(120, "MEMBER_LEFT", client_id="b"), finding(130, "NEW_MEMBER")]
+    deletion = Provoked(
+        "g", EAGER, "topic_deleted", ("a",), 0, 100, expected=(ExpectedCause("TOPIC_DELETED", A, least=0),)
+    )
+    leave = Provoked("g", EAGER, "leave", ("b",), 100, 200, expected=(ExpectedCause("MEMBER_LEFT", B),))
+    reports = [finding(110, "TOPIC_DELETED"), finding(120, "MEMBER_LEFT", client_id="b"), finding(130, "NEW_MEMBER")]
 
-    found = [(v.truth, v.named, v.verdict) for v in judge(OURS, [gone, left], told)]
+    found = [(v.truth, v.named, v.verdict) for v in judge(OURS, [deletion, leave], reports)]
 
     assert sorted(found) == [
         ("(nothing)", "NEW_MEMBER", "wrong"),

@@ -34,11 +34,11 @@ def group_of(stage, size=2, **options):
 
 def share(stage, ids, generation):
     each = 6 // len(ids)
-    given = {
+    assignments = {
         member_id: assignment(*(("t", p) for p in range(i * each, (i + 1) * each))) for i, member_id in enumerate(ids)
     }
     for i, member_id in enumerate(ids):
-        ticket = stage.sync(member_id, generation, given if i == 0 else None, client_id=f"app-{i}", connection=i)
+        ticket = stage.sync(member_id, generation, assignments if i == 0 else None, client_id=f"app-{i}", connection=i)
         assert stage.answer(ticket).error_code == ErrorCode.NONE
 
 
@@ -205,10 +205,10 @@ class TestLeaveWithoutReason:
         stage.advance(20_000)
         stage.enter(client_id="app-1", connection=1, session_ms=60_000, rebalance_ms=60_000)
 
-        gone, back = [this for this in found(stage) if this.end != "no_rebalance"][-2:]
+        departure, back = [this for this in found(stage) if this.end != "no_rebalance"][-2:]
 
-        assert (gone.cause, gone.confidence, back.cause) == ("MAX_POLL_EXCEEDED", "high", "CLIENT_RESET")
-        assert "came_back" in kinds(gone)
+        assert (departure.cause, departure.confidence, back.cause) == ("MAX_POLL_EXCEEDED", "high", "CLIENT_RESET")
+        assert "came_back" in kinds(departure)
 
     @pytest.mark.parametrize("lag", [0, None])
     def test_leave_of_member_with_equal_timeouts_and_without_known_lag_is_member_left(self, stage, lag):
@@ -251,8 +251,8 @@ class TestStaticRejoin:
         joined = stage.answer(stage.join(first, client_id="a", instance_id="ia", protocols=both))
         second = stage.answer(other).member_id
         for member_id, instance_id in ((first, "ia"), (second, "ib")):
-            given = {first: assignment(("t", 0))} if member_id == joined.leader else None
-            stage.sync(member_id, joined.generation_id, given, instance_id=instance_id, protocol_name="range")
+            assignments = {first: assignment(("t", 0))} if member_id == joined.leader else None
+            stage.sync(member_id, joined.generation_id, assignments, instance_id=instance_id, protocol_name="range")
 
         stage.join(client_id="b", instance_id="ib", protocols=both[1:])
         this = rebalance(stage)
@@ -280,9 +280,9 @@ class TestAdminRemoval:
         epochs["m1"] = epochs["m2"] - 1
         for _ in range(4):
             stage.advance(2_000)
-            for member_id, given in (("m1", 2), ("m2", 2)):
+            for member_id, count in (("m1", 2), ("m2", 2)):
                 instance_id = "i-1" if member_id == "m1" else None
-                owned = [("t", p) for p in range(given)] if member_id == "m1" else None
+                owned = [("t", p) for p in range(count)] if member_id == "m1" else None
                 answer = stage.beat(member_id, epochs[member_id], owned, instance_id=instance_id)
                 epochs[member_id] = answer.member_epoch
         stage.leave(MemberIdentity(member_id="", group_instance_id="i-1"), client_id="ops", principal="User:olga")
@@ -305,8 +305,8 @@ def stage_with_static(stage):
 
 
 class TestTopics:
-    def rejoin(self, stage, ids, *topics, member=0, **said):
-        protocols = (("range", subscription(*topics, **said)),)
+    def rejoin(self, stage, ids, *topics, member=0, **fields):
+        protocols = (("range", subscription(*topics, **fields)),)
         stage.join(ids[member], client_id=f"app-{member}", connection=member, protocols=protocols)
         return rebalance(stage)
 

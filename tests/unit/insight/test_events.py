@@ -20,7 +20,7 @@ def stage():
     return CoordinatorStage()
 
 
-def told(stage):
+def events_of(stage):
     return events([parse_entry(build_entry(entry)) for entry in stage.journal])
 
 
@@ -39,7 +39,7 @@ class TestCommitsOfNonMembers:
         stage.advance(5_000)
         stage.commit({("t", 0): 10, ("t", 1): 99}, client_id="tool", client_host="/10.0.0.9", principal="User:olga")
 
-        (event,) = told(stage)
+        (event,) = events_of(stage)
 
         assert (event.cause, event.confidence) == ("OFFSETS_RESET", "proof")
         assert event.sentence == (
@@ -50,14 +50,14 @@ class TestCommitsOfNonMembers:
     def test_higher_offsets_committed_by_admin_client_are_an_offsets_reset(self, stage):
         stage.commit({("t", 0): 90}, client_id="adminclient-1")
 
-        assert [(e.cause, e.confidence) for e in told(stage)] == [("OFFSETS_RESET", "high")]
+        assert [(e.cause, e.confidence) for e in events_of(stage)] == [("OFFSETS_RESET", "high")]
 
     def test_commits_of_standalone_client_at_rising_offsets_are_reported_once_an_hour(self, stage):
         for offset in range(50):
             stage.commit({("t", 0): offset}, client_id="standalone")
             stage.advance(100_000)
 
-        assert [e.cause for e in told(stage)] == ["UNFENCED_COMMIT"] * 2
+        assert [e.cause for e in events_of(stage)] == ["UNFENCED_COMMIT"] * 2
 
     @pytest.mark.heavy
     def test_commits_at_alternating_offsets_do_not_fill_the_journal(self, stage):
@@ -65,13 +65,13 @@ class TestCommitsOfNonMembers:
             stage.commit({("t", 0): offset % 2}, client_id="mad")
             stage.advance(1)
 
-        assert len(told(stage)) <= 2
+        assert len(events_of(stage)) <= 2
 
     def test_event_of_commits_to_many_partitions_lists_only_some_partitions(self, stage):
         stage.topics.make("wide", 3_000)
         stage.commit({("wide", p): 7 for p in range(3_000)}, client_id="x" * 60_000)
 
-        (event,) = told(stage)
+        (event,) = events_of(stage)
 
         assert event.evidence[0].value.endswith("and 2995 more")
         assert len(build_entry(stage.journal[-1])) < 70_000
@@ -82,7 +82,7 @@ class TestCommitsOfNonMembers:
         stage.commit({("t", 0): 5}, member_id=member_id, generation=generation)
         stage.commit({("t", 0): 2}, member_id=member_id, generation=generation)
 
-        assert told(stage) == []
+        assert events_of(stage) == []
 
 
 class TestZombies:
@@ -93,7 +93,7 @@ class TestZombies:
             codes = stage.commit({("t", 0): 99}, member_id="app-gone", generation=generation, client_id="app")
             assert codes == [ErrorCode.UNKNOWN_MEMBER_ID]
 
-        (event,) = told(stage)
+        (event,) = events_of(stage)
 
         assert event.cause == "ZOMBIE_COMMIT"
         assert event.evidence[1].value == "t-0 to 99 (5 is committed)"
@@ -103,7 +103,7 @@ class TestZombies:
         member_id, generation = alone(stage)
         stage.commit({("t", 0): 5}, member_id=member_id, generation=generation - 1)
 
-        (event,) = told(stage)
+        (event,) = events_of(stage)
 
         assert "an outdated member" in event.sentence
 
@@ -113,7 +113,7 @@ class TestZombies:
         stage.beat("m2", -1)
         assert stage.commit({("t", 0): 3}, member_id="m2", generation=2, version=9) == [ErrorCode.UNKNOWN_MEMBER_ID]
 
-        event = told(stage)[-1]
+        event = events_of(stage)[-1]
 
         assert (event.cause, event.evidence[1].value) == ("ZOMBIE_COMMIT", "t-0 to 3")
 
@@ -121,13 +121,13 @@ class TestZombies:
         stage.come("m1", client_id="app")
         assert stage.commit({("t", 0): 3}, member_id="m1", generation=0, version=9) == [ErrorCode.STALE_MEMBER_EPOCH]
 
-        assert told(stage) == []
+        assert events_of(stage) == []
 
     def test_rejected_heartbeats_cause_no_event(self, stage):
         _, generation = alone(stage)
         stage.heartbeat("app-gone", generation)
 
-        assert told(stage) == []
+        assert events_of(stage) == []
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -145,7 +145,7 @@ def test_join_rejected_by_group_max_size_is_an_event_that_names_the_client(proto
             for _ in range(2):
                 assert stage.come(f"m{i + 2}", client_id=f"late-{i}").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
 
-    (event,) = told(stage)
+    (event,) = events_of(stage)
 
     assert event.cause == "GROUP_FULL"
     assert "was rejected: the group is full with 1 member." in event.sentence

@@ -74,9 +74,14 @@ def test_group_finding_is_equal_after_json_encoding_and_decoding():
 
 
 def test_group_finding_with_journal_has_rebalance_count_of_last_hour_and_the_last_rebalance():
-    told = [rebalance(-7200), rebalance(-60, took_ms=7), rebalance(-50, parent=1), rebalance(-40, end="no_rebalance")]
+    rebalances = [
+        rebalance(-7200),
+        rebalance(-60, took_ms=7),
+        rebalance(-50, parent=1),
+        rebalance(-40, end="no_rebalance"),
+    ]
 
-    found = find_group([look(0, [A], {0: (9, 9)})], told)
+    found = find_group([look(0, [A], {0: (9, 9)})], rebalances)
 
     assert found.rebalances_1h == 1
     assert found.last_rebalance is not None
@@ -145,12 +150,12 @@ def test_doctor_reports_unread_records_that_retention_deleted_or_will_delete():
 
 
 def test_doctor_reports_missed_poll_only_if_the_member_did_not_rejoin():
-    left = rebalance(-600, cause="MAX_POLL_EXCEEDED", member="b", members=("a",))
+    missed_poll = rebalance(-600, cause="MAX_POLL_EXCEEDED", member="b", members=("a",))
     fine = look(0, [A], {0: (9, 9)})
 
-    assert rules(fine, rebalances=[left]) == [("missed-poll", "warning")]
-    assert rules(fine, rebalances=[left, rebalance(-300, member="b", members=("a", "b"))]) == []
-    assert rules(look(0, [A, member("b", 1)], {0: (9, 9), 1: (9, 9)}), rebalances=[left]) == []
+    assert rules(fine, rebalances=[missed_poll]) == [("missed-poll", "warning")]
+    assert rules(fine, rebalances=[missed_poll, rebalance(-300, member="b", members=("a", "b"))]) == []
+    assert rules(look(0, [A, member("b", 1)], {0: (9, 9), 1: (9, 9)}), rebalances=[missed_poll]) == []
 
 
 def test_doctor_merges_similar_partitions_into_one_finding_with_all_evidence():

@@ -198,10 +198,10 @@ def test_partition_with_growing_but_recent_lag_is_no_warn():
 
 
 def test_partition_behind_a_long_open_transaction_is_warn():
-    held = [part(0, 50, 80, last_stable=50)]
-    assert words(look(0, [A], held)) == ("OK", ["OK"])
+    blocked = [part(0, 50, 80, last_stable=50)]
+    assert words(look(0, [A], blocked)) == ("OK", ["OK"])
 
-    looks = look(0, [A], held), look(20, [A], [part(0, 50, 95, last_stable=50)])
+    looks = look(0, [A], blocked), look(20, [A], [part(0, 50, 95, last_stable=50)])
     found = report(*looks)
     assert words(*looks) == ("WARN", ["WARN"])
     assert "an open transaction hides 45 records" in found.group.clause

@@ -222,25 +222,25 @@ def vitals(last_seen_ms, **more):
     return Vitals(session_timeout_ms=10_000, rebalance_timeout_ms=30_000, last_seen_ms=last_seen_ms, **more)
 
 
-def two_of_whom_one_goes(gone):
+def two_of_whom_one_goes(removal):
     return [
         *generation(1_000, 1, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, member=A),
-        gone,
-        *generation(gone.at_ms, 2, [A], {"a-1": {"t": (0, 1)}}, event="session_expired", member=B),
+        removal,
+        *generation(removal.at_ms, 2, [A], {"a-1": {"t": (0, 1)}}, event="session_expired", member=B),
     ]
 
 
-def lane_of_b(gone, from_ms=0):
-    entries = two_of_whom_one_goes(gone)
+def lane_of_b(removal, from_ms=0):
+    entries = two_of_whom_one_goes(removal)
     return find_timeline(entries, group="g", from_ms=from_ms, until_ms=100_000).lanes[1]
 
 
 def test_silence_of_expired_member_in_timeline_begins_at_its_last_request():
-    gone = MemberRemoved(
+    removal = MemberRemoved(
         at_ms=12_500, group="g", member=B, why="session_expired", vitals=vitals(2_500, connection_closed_at_ms=3_000)
     )
 
-    lane = lane_of_b(gone)
+    lane = lane_of_b(removal)
 
     assert assignments(lane)[-1] == (1_020, 12_500, ("t-1",))
     (silence,) = lane.silences
@@ -250,11 +250,11 @@ def test_silence_of_expired_member_in_timeline_begins_at_its_last_request():
         == lane.marks[-1].text
         == ("expired: it sent no heartbeat for 10.0 s (session timeout 10 s); its connection had closed 9.5 s before")
     )
-    assert [s.from_ms for s in lane_of_b(gone, from_ms=8_000).silences] == [8_000]
+    assert [s.from_ms for s in lane_of_b(removal, from_ms=8_000).silences] == [8_000]
 
 
 @pytest.mark.parametrize(
-    ("gone", "kind", "how", "text"),
+    ("fields", "kind", "how", "text"),
     [
         (
             {"why": "left", "reason": "the consumer is being closed"}, "left", "left",
@@ -282,8 +282,8 @@ def test_silence_of_expired_member_in_timeline_begins_at_its_last_request():
         ({"why": "sync_timeout"}, "removed", "sync_timeout", "removed: it did not request its assignment in time"),
     ],
 )  # fmt: skip
-def test_removal_of_member_is_marked_in_the_timeline_with_the_reason(gone, kind, how, text):
-    lane = lane_of_b(MemberRemoved(at_ms=35_000, group="g", member=B, **gone))
+def test_removal_of_member_is_marked_in_the_timeline_with_the_reason(fields, kind, how, text):
+    lane = lane_of_b(MemberRemoved(at_ms=35_000, group="g", member=B, **fields))
 
     assert [(m.kind, m.how, m.text) for m in lane.marks] == [(kind, how, text)]
     assert lane.silences == ()
@@ -291,11 +291,11 @@ def test_removal_of_member_is_marked_in_the_timeline_with_the_reason(gone, kind,
 
 def test_rebalance_finding_lists_departed_members_other_than_the_triggering_member():
     round_ = generation(2_000, 2, [A], {"a-1": {"t": (0, 1)}}, event="member_rejoined", member=A)
-    gone = MemberRemoved(
+    leave = MemberRemoved(
         at_ms=2_005, group="g", member=B, why="left", reason="consumer poll timeout has expired.", vitals=vitals(2_004)
     )
     entries = [
-        *generation(1_000, 1, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, member=A), round_[0], gone, *round_[1:]
+        *generation(1_000, 1, [A, B], {"a-1": {"t": (0,)}, "b-1": {"t": (1,)}}, member=A), round_[0], leave, *round_[1:]
     ]  # fmt: skip
 
     assert find_rebalances(entries)[1].departures == {"b-1": "max_poll_exceeded"}
@@ -322,7 +322,7 @@ def test_partitions_of_absent_static_member_have_a_silence_in_the_timeline():
 
 
 def test_timeline_from_a_watcher_has_inferred_departures():
-    def seen(at_ms, number, members, signs=()):
+    def observed_generation(at_ms, number, members, signs=()):
         return GenerationSeen(
             at_ms=at_ms, group="g", observed=True, generation=number, protocol_type="consumer", protocol="range",
             leader="a-1",
@@ -334,11 +334,11 @@ def test_timeline_from_a_watcher_has_inferred_departures():
             signs=signs,
         )  # fmt: skip
 
-    heard = SignsOfLife(
+    signs_of_life = SignsOfLife(
         member_id="b-1", since_ms=1_000, last_commit_ms=9_000, last_progress_ms=9_000, session_timeout_ms=10_000,
         rebalance_timeout_ms=300_000,
     )  # fmt: skip
-    entries = [seen(1_000, 1, [A, B]), seen(20_000, 2, [A], signs=(heard,))]
+    entries = [observed_generation(1_000, 1, [A, B]), observed_generation(20_000, 2, [A], signs=(signs_of_life,))]
 
     lane = find_timeline(entries, group="g", from_ms=0, until_ms=30_000).lanes[1]
 
@@ -350,19 +350,19 @@ def test_timeline_from_a_watcher_has_inferred_departures():
 
 
 def test_timeline_of_consumer_group_ends_with_its_deletion():
-    def reconciled(at_ms, member, epoch, given=(), revoked=None, revoking=None):
+    def reconciled(at_ms, member, epoch, partitions=(), revoked=None, revoking=None):
         return MemberReconciled(
             at_ms=at_ms, group="g", member=member, epoch=epoch, from_epoch=0, target_epoch=epoch, state="stable",
-            given=tuple(GivenPartition("t", n) for n in given), revoked=revoked or {}, revoking=revoking or {},
+            given=tuple(GivenPartition("t", n) for n in partitions), revoked=revoked or {}, revoking=revoking or {},
         )  # fmt: skip
 
     entries = [
         EpochRaised(at_ms=1, group="g", epoch=1, cause=EpochCause(event="member_joined", member=A), members=1),
-        reconciled(2, A, 1, given=(0, 1)),
+        reconciled(2, A, 1, partitions=(0, 1)),
         EpochRaised(at_ms=10, group="g", epoch=2, cause=EpochCause(event="member_joined", member=B), members=2),
         reconciled(11, A, 1, revoking={"t": (1,)}),
         reconciled(12, A, 2, revoked={"t": (1,)}),
-        reconciled(13, B, 2, given=(1,)),
+        reconciled(13, B, 2, partitions=(1,)),
         EpochRaised(at_ms=20, group="g", epoch=3, cause=EpochCause(event="session_expired", member=B), members=1),
         GroupDeleted(at_ms=30, group="g", why="deleted"),
     ]

@@ -166,9 +166,9 @@ def test_lag_of_moved_partition_ignores_samples_of_its_previous_owner():
     lag = lag_of([before, look(20, [member("a", 0), member("b", 1)], {0: (50, 100), 1: (50, 100)})])
 
     assert {name: (s.partitions, s.records) for name, s in lag.members.items()} == {"a-id": (1, 50), "b-id": (1, 50)}
-    kept, given = lag.partitions
+    kept, moved = lag.partitions
     assert (len(kept.samples), kept.draining) == (2, "draining")
-    assert (len(given.samples), given.draining, given.blame) == (1, "unknown", "unknown")
+    assert (len(moved.samples), moved.draining, moved.blame) == (1, "unknown", "unknown")
 
 
 def test_lag_rates_ignore_samples_before_a_new_assignment_or_an_offset_reset():
@@ -178,8 +178,8 @@ def test_lag_rates_ignore_samples_before_a_new_assignment_or_an_offset_reset():
 
     back = [*looks, look(30, [A01], {0: (10, 100)})]
     assert len(only(lag_of(back)).samples) == 1
-    made_anew = [*looks, look(30, [A01], {0: (50, 60)})]
-    assert len(only(lag_of(made_anew)).samples) == 1
+    recreated = [*looks, look(30, [A01], {0: (50, 60)})]
+    assert len(only(lag_of(recreated)).samples) == 1
 
 
 def test_lag_sorts_snapshots_by_time_and_ignores_other_groups():

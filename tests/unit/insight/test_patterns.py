@@ -68,9 +68,9 @@ class TestDeploy:
             "ROLLING_DEPLOY", "3 members of orders were replaced one by one: a deploy.",
         )  # fmt: skip
         assert [fact.value for fact in pattern.evidence] == [
-            f"{name_of_member(MemberRef(member_id=gone, client_id=gone[:-2]))} by "
-            f"{name_of_member(MemberRef(member_id=came, client_id=came[:-2]))}, 15.0 s later"
-            for gone, came in zip(ids, group.members, strict=True)
+            f"{name_of_member(MemberRef(member_id=old_id, client_id=old_id[:-2]))} by "
+            f"{name_of_member(MemberRef(member_id=new_id, client_id=new_id[:-2]))}, 15.0 s later"
+            for old_id, new_id in zip(ids, group.members, strict=True)
         ]
 
     def test_second_deploy_in_one_journal_is_a_rolling_deploy_of_its_own(self, group):
@@ -241,13 +241,13 @@ class TestStorm:
         replicas(group)
         for pause in (3600, 90_000, 150_000):
             group.after(pause).rebalances("METADATA_CHANGED")
-        seen = [replace(this, origin="inferred", took_ms=None) for this in group.found]
-        assert find_patterns(seen, group.now_ms) == []
+        watched = [replace(this, origin="inferred", took_ms=None) for this in group.found]
+        assert find_patterns(watched, group.now_ms) == []
 
         for pause in (30, 30, 30, 30, 30, 30, 30, 30, 30, 30):
             group.after(pause).rebalances("METADATA_CHANGED")
-        seen = [replace(this, origin="inferred", took_ms=None) for this in group.found]
-        confidence = {pattern.pattern: pattern.confidence for pattern in find_patterns(seen, group.now_ms)}
+        watched = [replace(this, origin="inferred", took_ms=None) for this in group.found]
+        confidence = {pattern.pattern: pattern.confidence for pattern in find_patterns(watched, group.now_ms)}
         assert confidence["REBALANCE_STORM"] == "high"
 
     def test_nine_rebalances_have_no_storm_pattern(self, group):

@@ -43,9 +43,9 @@ def settled_pair(stage, **options):
         ids.append(member_id)
     stage.join(ids[0], client_id="app-0", connection=0, **options)
     generation = stage.answer(ticket).generation_id
-    given = {member_id: assignment(*(("t", 3 * i + p) for p in range(3))) for i, member_id in enumerate(ids)}
+    assignments = {member_id: assignment(*(("t", 3 * i + p) for p in range(3))) for i, member_id in enumerate(ids)}
     for i, member_id in enumerate(ids):
-        stage.sync(member_id, generation, given if i == 0 else None, client_id=f"app-{i}", connection=i)
+        stage.sync(member_id, generation, assignments if i == 0 else None, client_id=f"app-{i}", connection=i)
     stage.journal.clear()
     return ids, generation
 
@@ -153,11 +153,11 @@ class TestRefusedJoin:
     def test_join_with_unsupported_assignor_is_a_doctor_error_until_the_client_is_a_member(self, stage):
         settled_pair(stage)
         stage.join(client_id="late", client_host="/h", protocols=STICKY)
-        told = found(stage)
+        rebalances = found(stage)
 
         def examined(*members):
             shown = look((stage.now - 1_000_000_000_000) / 1000, members, {0: (9, 9)})
-            return [one for one in examine(find_group([shown], told), told) if one.rule == "refused"]
+            return [one for one in examine(find_group([shown], rebalances), rebalances) if one.rule == "refused"]
 
         (this,) = examined(member("a", 0))
         assert (this.severity, this.member.client_id) == ("error", "late")
@@ -227,9 +227,9 @@ class TestSilenceAtPollLimit:
         self.silence(stage, lag=40)
         stage.come("m1", client_id="worker", connection=1)
 
-        gone = next(this for this in found(stage) if this.end == "empty" or this.cause == "MAX_POLL_EXCEEDED")
+        departure = next(this for this in found(stage) if this.end == "empty" or this.cause == "MAX_POLL_EXCEEDED")
 
-        assert gone.cause == "MAX_POLL_EXCEEDED"
+        assert departure.cause == "MAX_POLL_EXCEEDED"
 
     def first_batch(self, stage, end, *, lag=40, ms=60_000):
         """Play a member that gets partitions with lag, handles its first batch for ``ms``, and then ends."""
@@ -257,9 +257,9 @@ class TestSilenceAtPollLimit:
         stage.advance(20_000)
         stage.come("m1", client_id="worker", connection=1)
 
-        gone, back = [this for this in found(stage) if this.end != "no_rebalance"][-2:]
+        departure, back = [this for this in found(stage) if this.end != "no_rebalance"][-2:]
 
-        assert (gone.cause, gone.confidence, back.cause) == ("MAX_POLL_EXCEEDED", "high", "CLIENT_RESET")
+        assert (departure.cause, departure.confidence, back.cause) == ("MAX_POLL_EXCEEDED", "high", "CLIENT_RESET")
 
     @pytest.mark.parametrize(("lag", "ms"), [(40, 30_000), (40, 90_000), (0, 60_000)])
     def test_leave_without_any_commit_at_another_time_or_without_lag_is_member_left(self, stage, lag, ms):
@@ -323,8 +323,8 @@ class TestDuplicateInstanceId:
 
     def examined(self, stage):
         shown = look((stage.now - 1_000_000_000_000) / 1000, [member("a", 0)], {0: (9, 9)})
-        told = found(stage)
-        return [one for one in examine(find_group([shown], told), told) if one.rule == "duplicate"]
+        rebalances = found(stage)
+        return [one for one in examine(find_group([shown], rebalances), rebalances) if one.rule == "duplicate"]
 
     def test_rejected_join_of_a_second_process_to_a_consumer_group_has_static_duplicate_as_cause(self, stage):
         assert self.consumer_pair(stage).error_code == ErrorCode.UNRELEASED_INSTANCE_ID

@@ -29,14 +29,14 @@ def replace(stage):
     return stage.answer(ticket).member_id
 
 
-def told(stage):
+def findings_of(stage):
     return [event_finding(this) for this in takeovers(parse_entry(build_entry(entry)) for entry in stage.journal)]
 
 
 def test_restart_of_static_member_within_its_session_is_an_event_without_rebalance(stage):
     replace(stage)
 
-    (taken,) = told(stage)
+    (taken,) = findings_of(stage)
     assert (taken.cause, taken.confidence, taken.advice) == ("STATIC_RESTART", "high", None)
     assert taken.sentence.startswith("Instance pay-0 is now pay-0-")
     assert "(static pay-0, client st-0b at /127.0.0.1), and" in taken.sentence
@@ -48,7 +48,7 @@ def test_rejected_request_without_instance_id_of_replaced_static_member_proves_d
     stage.advance(1_500)
     assert stage.heartbeat(stage.first, stage.generation) == ErrorCode.UNKNOWN_MEMBER_ID
 
-    (taken,) = told(stage)
+    (taken,) = findings_of(stage)
     assert (taken.cause, taken.confidence) == ("STATIC_DUPLICATE", "proof")
     assert "rejected 1.5 s later (Heartbeat: UNKNOWN_MEMBER_ID)" in taken.sentence
 
@@ -58,7 +58,7 @@ def test_rejected_request_of_replaced_static_member_proves_duplicate_instance_id
     stage.advance(1_500)
     assert stage.heartbeat(stage.first, stage.generation, instance_id="pay-0") == ErrorCode.FENCED_INSTANCE_ID
 
-    (taken,) = told(stage)
+    (taken,) = findings_of(stage)
     assert (taken.cause, taken.confidence) == ("STATIC_DUPLICATE", "proof")
     assert "rejected 1.5 s later (Heartbeat: FENCED_INSTANCE_ID)" in taken.sentence
     assert "Two processes have the same group.instance.id" in taken.sentence

@@ -34,7 +34,7 @@ class Group:
     def enter(self, client, **options):
         return self.stage.enter(client_id=client, client_host=f"/{client}", **(self.options | options))
 
-    def round(self, given=None, **options):
+    def round(self, assignments=None, **options):
         for client in self.ids:
             if client not in self.tickets:
                 self.join(client, **options)
@@ -48,17 +48,17 @@ class Group:
         joined = {client: self.stage.answer(ticket) for client, ticket in self.tickets.items()}
         (self.generation,) = {answer.generation_id for answer in joined.values()}
         protocol = joined[next(iter(joined))].protocol_name
-        given = given or {client: [("t", i)] for i, client in enumerate(self.ids)}
+        assignments = assignments or {client: [("t", i)] for i, client in enumerate(self.ids)}
         leader = joined[next(iter(joined))].leader
-        blobs = {self.ids[client]: assignment(*of) for client, of in given.items()}
+        blobs = {self.ids[client]: assignment(*of) for client, of in assignments.items()}
         for client in sorted(self.ids, key=lambda client: self.ids[client] != leader):
             own = blobs if self.ids[client] == leader else None
             self.stage.sync(self.ids[client], self.generation, own, protocol_name=protocol)
         self.tickets = {}
 
     def join(self, client, **options):
-        said = self.options | options.get(client, {})
-        self.tickets[client] = self.stage.join(self.ids[client], client_id=client, client_host=f"/{client}", **said)
+        settings = self.options | options.get(client, {})
+        self.tickets[client] = self.stage.join(self.ids[client], client_id=client, client_host=f"/{client}", **settings)
 
     def beat(self, ms, *silent, commits=()):
         """Send heartbeats each second, except for clients ``silent``. Commit each 5 s for clients ``commits``."""
@@ -78,9 +78,9 @@ class Group:
         assert self.stage.commit(dict.fromkeys(places, self.position), **where) == [0]
 
     def leave(self, client):
-        gone = self.ids.pop(client)
-        self.stage.leave(gone)
-        return gone
+        member_id = self.ids.pop(client)
+        self.stage.leave(member_id)
+        return member_id
 
 
 def latest(stage):
@@ -117,13 +117,13 @@ def test_watched_join_of_new_member_names_the_member_and_the_moved_partitions(st
 def test_watched_departure_before_session_end_is_member_left(stage):
     group = Group(stage, ["a", "b", "c"])
     group.beat(30_000, commits=["a", "b", "c"])
-    gone = group.leave("c")
+    member_id = group.leave("c")
     group.round()
 
     finding = latest(stage)
 
     assert (finding.cause, finding.confidence) == ("MEMBER_LEFT", "high")
-    assert short_id(gone) in finding.sentence
+    assert short_id(member_id) in finding.sentence
     assert {"not_expired", "unknown", "last_commit"} <= kinds(finding)
 
 
@@ -190,13 +190,13 @@ def test_watched_departure_after_poll_interval_is_missed_poll_if_the_member_retu
     group.ids["b"], group.tickets["b"] = group.enter("b")
     group.round()
 
-    gone, back = stage.findings()[-2:]
+    departure, back = stage.findings()[-2:]
 
     # without a return of the departed member, MEMBER_LEFT is possible, too
     assert (alone.cause, alone.confidence) == ("MEMBER_DEPARTED", "low")
-    assert (gone.cause, gone.confidence) == ("MAX_POLL_EXCEEDED", "medium")
+    assert (departure.cause, departure.confidence) == ("MAX_POLL_EXCEEDED", "medium")
     assert (back.cause, back.confidence) == ("CLIENT_RESET", "medium")
-    assert short_id(old) in gone.sentence
+    assert short_id(old) in departure.sentence
 
 
 def test_watched_departure_after_poll_interval_is_missed_poll_if_the_member_returns_at_once(stage):
@@ -367,16 +367,16 @@ def test_join_phase_is_bounded_by_state_polls_and_assign_phase_is_known_from_the
 
 
 class TestSameMembers:
-    def again(self, stage, given=None, **options):
+    def again(self, stage, assignments=None, **options):
         group = Group(stage, ["a", "b"])
         stage.advance(1_000)
         group.join("a", **options)
-        group.round(given, **options)
+        group.round(assignments, **options)
         return latest(stage)
 
     def test_watched_rebalance_with_other_subscription_has_subscription_changed_as_cause(self, stage):
-        said = {"protocols": (("range", subscription("t", "u")),)}
-        finding = self.again(stage, a=said)
+        settings = {"protocols": (("range", subscription("t", "u")),)}
+        finding = self.again(stage, a=settings)
         assert (finding.cause, finding.confidence) == ("SUBSCRIPTION_CHANGED", "medium")
         assert "unknown" in kinds(finding)  # the subscription may be a pattern that matches a created topic
         assert "added u" in finding.sentence
@@ -610,12 +610,12 @@ class TestTwoCauses:
             places = {("t", list(group.ids).index("b")): 7}
             where = {"member_id": group.ids["b"], "generation": group.generation, "instance_id": "i"}
             assert stage.commit(places, **where) == [0]
-            gone = group.ids.pop("b")
+            member_id = group.ids.pop("b")
             for ms in range(0, silent_ms, 1_000):
                 stage.advance(1_000)
                 stage.heartbeat(group.ids["a"], group.generation)
                 if ms < silent_ms - 25_000:
-                    stage.heartbeat(gone, group.generation, instance_id="i")
+                    stage.heartbeat(member_id, group.generation, instance_id="i")
             group.round()
             group.ids["b"], group.tickets["b"] = stage.enter(client_id="b", client_host="/b", **group.options)
             group.round()
@@ -649,14 +649,14 @@ def test_client_that_crashes_repeatedly_before_its_first_commit_has_crash_loop_p
 def test_finding_of_watched_rebalance_lists_departed_member_ids(stage):
     group = Group(stage, ["a", "b", "c"])
     group.beat(10_000, commits=["a", "b", "c"])
-    left = group.leave("c")
+    departed = group.leave("c")
     group.round()
     silent = group.ids["b"]
     group.beat(SESSION_MS, "b", commits=["a"])
     del group.ids["b"]
     group.round()
 
-    assert [one.departures for one in stage.findings()[-2:]] == [{left: "left"}, {silent: "session_expired"}]
+    assert [one.departures for one in stage.findings()[-2:]] == [{departed: "left"}, {silent: "session_expired"}]
 
 
 def test_watched_departure_of_static_member_before_its_session_end_is_admin_removed(stage):

@@ -60,8 +60,8 @@ def plain(entries, *kinds):
 def test_watcher_writes_the_same_entries_as_the_coordinator_of_a_consumer_group(stage):
     second_comes(stage)
 
-    told = EpochRaised, TargetComputed, MemberReconciled
-    assert plain(stage.observed, *told) == plain(stage.journal, *told)
+    compared_kinds = EpochRaised, TargetComputed, MemberReconciled
+    assert plain(stage.observed, *compared_kinds) == plain(stage.journal, *compared_kinds)
 
 
 def test_watched_join_to_consumer_group_has_high_confidence_but_no_proof(stage):

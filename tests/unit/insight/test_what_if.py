@@ -174,8 +174,8 @@ def test_what_if_of_group_without_members_raises_usage_error():
         what_if(look(0, [], NINE), Scenario())
 
 
-def rates(*looks: GroupSnapshot, **given: float) -> ClusterFacts:
-    return ClusterFacts(rates=lambda counts: flow_of(lag_of(looks), counts, **given))
+def rates(*looks: GroupSnapshot, **total: float) -> ClusterFacts:
+    return ClusterFacts(rates=lambda counts: flow_of(lag_of(looks), counts, **total))
 
 
 def test_what_if_lag_peaks_after_the_pause_and_drains_with_the_slowest_member():

@@ -37,16 +37,16 @@ def trio(stage, **options):
 
 def settle(stage, ids, generation):
     share = 6 // len(ids)
-    given = {
+    assignments = {
         member_id: assignment(*(("t", p) for p in range(i * share, (i + 1) * share)))
         for i, member_id in enumerate(ids.values())
     }
     for i, (client, member_id) in enumerate(ids.items()):
-        ticket = stage.sync(member_id, generation, given if i == 0 else None, client_id=client, connection=i)
+        ticket = stage.sync(member_id, generation, assignments if i == 0 else None, client_id=client, connection=i)
         assert stage.answer(ticket).error_code == ErrorCode.NONE
 
 
-def told(stage):
+def last_rebalance(stage):
     entries = [parse_entry(build_entry(entry)) for entry in stage.journal]
     rebalance = rebalances(entries)[-1]
     explanation = explain(rebalance)
@@ -70,7 +70,7 @@ def test_explanation_of_killed_member_has_detection_time_and_moved_partitions(st
     stage.join(ids["demo-1"], client_id="demo-1", connection=1)
     settle(stage, ids, generation + 1)
 
-    rebalance, explanation = told(stage)
+    rebalance, explanation = last_rebalance(stage)
 
     assert explanation.sentence == (
         f"Generation {generation + 1} (2 members, 3 partitions moved): "
@@ -107,7 +107,7 @@ class TestSessionTimeout:
         stage.advance(2000)
         stage.heartbeat(ids["demo-2"], generation, client_id="demo-2", connection=2)
 
-        _, explanation = told(stage)
+        _, explanation = last_rebalance(stage)
 
         assert explanation.cause == "SESSION_TIMEOUT.frozen"
         assert "returned 2.0 s later" in explanation.sentence
@@ -115,7 +115,7 @@ class TestSessionTimeout:
     def test_expired_member_without_return_has_session_timeout_unreachable_as_cause(self, stage):
         expire_third(stage)
 
-        _, explanation = told(stage)
+        _, explanation = last_rebalance(stage)
 
         assert (explanation.cause, explanation.confidence) == ("SESSION_TIMEOUT.unreachable", "medium")
         assert "Generation" not in explanation.sentence.split(":")[0].replace("After generation", "")
@@ -128,7 +128,7 @@ class TestSessionTimeout:
             stage.heartbeat(ids[f"demo-{i}"], generation, connection=i)
         stage.advance(10_000)
 
-        _, explanation = told(stage)
+        _, explanation = last_rebalance(stage)
 
         assert explanation.cause == "SESSION_TIMEOUT.starved"
         assert "longest silence before was 7.0 s" in explanation.sentence
@@ -144,7 +144,7 @@ class TestSessionTimeout:
         killed = ids.pop("demo-2")
         settle(stage, ids | {"demo-3": newcomer}, generation + 1)
 
-        rebalance, explanation = told(stage)
+        rebalance, explanation = last_rebalance(stage)
 
         assert (explanation.cause, explanation.also) == ("SESSION_TIMEOUT.process_died", ("NEW_MEMBER",))
         assert explanation.advice == "find the reason why the process ended; a closed consumer leaves at once instead"
@@ -162,7 +162,7 @@ class TestJoin:
         a = stage.answer(ticket).leader
         settle(stage, {"a": a, "b": b}, 1)
 
-        _, explanation = told(stage)
+        _, explanation = last_rebalance(stage)
 
         assert (explanation.cause, explanation.confidence) == ("GROUP_FORMING", "proof")
         assert explanation.sentence == (
@@ -179,7 +179,7 @@ class TestJoin:
         for client, member_id in ids.items():
             stage.join(member_id, client_id=client)
 
-        rebalance, explanation = told(stage)
+        rebalance, explanation = last_rebalance(stage)
 
         assert (explanation.cause, rebalance.end, rebalance.generation) == ("NEW_MEMBER", "assigning", generation + 1)
         assert explanation.sentence.endswith("so far, without the leader's assignment.")
@@ -191,7 +191,7 @@ class TestJoin:
         settle(stage, {c: m for c, m in ids.items() if c != "demo-2"}, generation + 1)
         stage.enter(client_id="demo-2", connection=2)
 
-        _, explanation = told(stage)
+        _, explanation = last_rebalance(stage)
 
         assert explanation.cause == "CLIENT_RESET"
         assert short_id(ids["demo-2"]) in explanation.sentence
@@ -207,35 +207,35 @@ class TestJoin:
         self, stage, reason, cause, words
     ):
         ids, generation = trio(stage)
-        gone = ids.pop("demo-2")
-        stage.leave(gone, reason=reason, client_id="demo-2", connection=2)
+        member_id = ids.pop("demo-2")
+        stage.leave(member_id, reason=reason, client_id="demo-2", connection=2)
         for i in (0, 1):
             stage.join(ids[f"demo-{i}"], client_id=f"demo-{i}", connection=i)
         settle(stage, ids, generation + 1)
         stage.advance(9000)
         stage.enter(client_id="demo-2", connection=2)
 
-        _, explanation = told(stage)
+        _, explanation = last_rebalance(stage)
 
         assert explanation.cause == cause
         assert words in explanation.sentence
-        assert (f"rejoined as a new member, 9.0 s after {short_id(gone)}" in explanation.sentence) == (
+        assert (f"rejoined as a new member, 9.0 s after {short_id(member_id)}" in explanation.sentence) == (
             cause == "CLIENT_RESET"
         )
 
     def test_join_of_client_that_expired_then_returned_and_left_has_new_member_as_cause(self, stage):
         ids, generation = expire_third(stage)
-        for came in (True, False):
+        for has_returned in (True, False):
             for i in (0, 1):
                 stage.join(ids[f"demo-{i}"], client_id=f"demo-{i}", connection=i)
             settle(stage, {c: m for c, m in ids.items() if c != "demo-2"}, generation := generation + 1)
-            if came:
+            if has_returned:
                 back, _ = stage.enter(client_id="demo-2", connection=2)
                 stage.advance(100)
                 stage.leave(back, reason="the consumer is being closed", client_id="demo-2", connection=2)
         stage.enter(client_id="demo-2", connection=2)
 
-        _, explanation = told(stage)
+        _, explanation = last_rebalance(stage)
 
         assert explanation.cause == "NEW_MEMBER"
 
@@ -243,7 +243,7 @@ class TestJoin:
         trio(stage)
         stage.enter(client_id="demo-9", connection=9)
 
-        rebalance, _ = told(stage)
+        rebalance, _ = last_rebalance(stage)
 
         assert {member.client_id for member in rebalance.members_before} == {"demo-0", "demo-1", "demo-2"}
 
@@ -261,7 +261,7 @@ class TestLeave:
         ids, _ = trio(stage)
         stage.leave(ids["demo-2"], reason=reason, client_id="demo-2")
 
-        assert told(stage)[1].cause == cause
+        assert last_rebalance(stage)[1].cause == cause
 
     def test_leave_without_reason_of_member_without_progress_is_missed_poll(self, stage):
         ids, generation = trio(stage, **SLOW)
@@ -272,7 +272,7 @@ class TestLeave:
                 stage.heartbeat(ids[f"demo-{i}"], generation, connection=i)
         stage.leave(ids["demo-2"], version=1, client_id="demo-2", connection=2)
 
-        _, explanation = told(stage)
+        _, explanation = last_rebalance(stage)
 
         assert (explanation.cause, explanation.confidence) == ("MAX_POLL_EXCEEDED", "medium")
         assert "after 24.0 s without commit progress (its limit is 20 s between polls)" in explanation.sentence
@@ -290,7 +290,7 @@ class TestLeave:
         settle(stage, ids, generation + 1)
         stage.enter(client_id="demo-2", connection=2)
 
-        _, explanation = told(stage)
+        _, explanation = last_rebalance(stage)
 
         assert (explanation.cause, explanation.confidence) == ("CLIENT_RESET", "high")
         assert "was removed (MAX_POLL_EXCEEDED)" in explanation.sentence
@@ -305,14 +305,14 @@ class TestLeave:
         stage.advance(20_000 - commit_after_poll_ms)
         stage.leave(ids["demo-2"], version=1, client_id="demo-2", connection=2)
 
-        assert told(stage)[1].cause == cause
+        assert last_rebalance(stage)[1].cause == cause
 
     def test_leave_requested_by_admin_client_has_admin_removed_as_cause(self, stage):
         first = stage.answer(stage.join(instance_id="i-1")).member_id
         stage.sync(first, 1, {first: b""}, instance_id="i-1")
         stage.leave(MemberIdentity(group_instance_id="i-1", reason="maintenance"), client_id="ops")
 
-        rebalance, explanation = told(stage)
+        rebalance, explanation = last_rebalance(stage)
 
         assert (explanation.cause, rebalance.end) == ("ADMIN_REMOVED", "empty")
         assert "was removed by ops at /127.0.0.1;" in explanation.sentence
@@ -323,7 +323,7 @@ class TestRejoin:
     def rejoin(self, stage, protocols=RANGE, member="demo-1", reason=None):
         ids, _ = trio(stage)
         stage.join(ids[member], client_id=member, protocols=protocols, reason=reason)
-        return told(stage)
+        return last_rebalance(stage)
 
     def test_rejoin_with_other_subscription_has_subscription_changed_as_cause(self, stage):
         _, explanation = self.rejoin(stage, (("range", subscription("t", "u")),))
@@ -343,7 +343,7 @@ class TestRejoin:
         stage.topics.partitions["t"] = 12
         stage.join(ids["demo-0"], client_id="demo-0")
 
-        _, explanation = told(stage)
+        _, explanation = last_rebalance(stage)
 
         assert explanation.cause == "PARTITIONS_CHANGED"
         assert "t from 6 to 12 partitions" in explanation.sentence
@@ -372,13 +372,13 @@ class TestRejoin:
         stage.join(ids["demo-0"], client_id="demo-0", protocols=owned[0])
         for i in (1, 2):
             stage.join(ids[f"demo-{i}"], client_id=f"demo-{i}", protocols=owned[i])
-        given = {ids["demo-0"]: assignment(("t", 0)), ids["demo-1"]: assignment(("t", 2), ("t", 3))}
+        assignments = {ids["demo-0"]: assignment(("t", 0)), ids["demo-1"]: assignment(("t", 2), ("t", 3))}
         for i, (client, member_id) in enumerate(ids.items()):
-            stage.sync(member_id, generation + 1, given if i == 0 else None, client_id=client)
+            stage.sync(member_id, generation + 1, assignments if i == 0 else None, client_id=client)
         less = (("range", subscription("t", owned=[("t", 0)])),)
         stage.join(ids["demo-0"], client_id="demo-0", protocols=less, reason="need to revoke partitions and re-join")
 
-        rebalance, explanation = told(stage)
+        rebalance, explanation = last_rebalance(stage)
 
         assert (explanation.cause, explanation.confidence) == ("COOPERATIVE_FOLLOWUP", "proof")
         assert rebalance.parent == generation + 1
@@ -388,7 +388,7 @@ class TestRejoin:
         other = (("range", subscription("t", owned=[("t", 1)])),)
         stage.join(ids["demo-1"], client_id="demo-1", protocols=other)
 
-        _, explanation = told(stage)
+        _, explanation = last_rebalance(stage)
 
         assert (explanation.cause, explanation.confidence) == ("METADATA_CHANGED", "medium")
         assert "other owned partitions" in explanation.sentence
@@ -403,7 +403,7 @@ class TestWaitingRound:
         late = ids.pop("demo-2")
         settle(stage, ids, generation + 1)
 
-        rebalance, explanation = told(stage)
+        rebalance, explanation = last_rebalance(stage)
 
         assert explanation.sentence.endswith(
             f"the rebalance took 20.0 s, of which 20.0 s waiting for {short_id(late)}, which did not rejoin in time."
@@ -418,7 +418,7 @@ class TestWaitingRound:
         stage.sync(ids["demo-1"], generation + 1, client_id="demo-1")
         stage.advance(20_000)
 
-        _, explanation = told(stage)
+        _, explanation = last_rebalance(stage)
 
         assert explanation.cause == "LEADER_LOST"
         assert short_id(ids["demo-0"]) in explanation.sentence
@@ -463,7 +463,7 @@ class TestFailedRound:
         stage.config = CoordinatorStage(group_max_size=2).config
         stage.restart()
 
-        assert told(stage)[1].cause == "OVER_CAPACITY"
+        assert last_rebalance(stage)[1].cause == "OVER_CAPACITY"
 
 
 def test_explanation_of_expired_static_member_names_its_instance_id(stage):
@@ -472,7 +472,7 @@ def test_explanation_of_expired_static_member_names_its_instance_id(stage):
     stage.journal.clear()
     stage.advance(10_000)
 
-    _, explanation = told(stage)
+    _, explanation = last_rebalance(stage)
 
     assert explanation.cause == "STATIC_EXPIRED"
     assert f"member {short_id(member_id)} (static node-7, client app at /127.0.0.1)" in explanation.sentence

@@ -37,7 +37,7 @@ def both_settle(stage):
     stage.advance(2_000)
 
 
-def told(stage):
+def last_rebalance(stage):
     found = epoch_rebalances([parse_entry(build_entry(entry)) for entry in stage.journal])
     explained = [explain(rebalance) for rebalance in found]
     assert all(explanation.evidence for explanation in explained)
@@ -54,7 +54,7 @@ def kinds(explanation):
 
 
 def test_first_join_to_consumer_group_has_group_forming_as_cause(stage):
-    rebalance, explanation = told(stage)
+    rebalance, explanation = last_rebalance(stage)
 
     assert explanation.sentence == (
         "Epoch 2 (1 member, 4 partitions to move): the group was empty and member one/m1 (client one at /127.0.0.1) "
@@ -72,7 +72,7 @@ def test_rebalance_that_waits_for_a_slow_revocation_has_advice_for_the_revoking_
     stage.beat("m1", 2, parts("t", 0, 1), client_id="one")
     stage.beat("m2", 3, client_id="two")
 
-    _, explanation = told(stage)
+    _, explanation = last_rebalance(stage)
 
     assert explanation.cause == "NEW_MEMBER"
     assert ("keep the member's revoke callback" in (explanation.advice or "")) is is_advised
@@ -80,11 +80,11 @@ def test_rebalance_that_waits_for_a_slow_revocation_has_advice_for_the_revoking_
 
 def test_unfinished_rebalance_names_revoking_member_and_waiting_member(stage):
     second_comes(stage)
-    told_at_ms = stage.now
+    notified_at_ms = stage.now
     stage.advance(3_000)
     stage.beat("m1", 2, client_id="one")
 
-    rebalance, explanation = told(stage)
+    rebalance, explanation = last_rebalance(stage)
 
     assert (rebalance.end, explanation.cause) == ("reconciling", "NEW_MEMBER")
     assert explanation.sentence == (
@@ -92,7 +92,7 @@ def test_unfinished_rebalance_names_revoking_member_and_waiting_member(stage):
         "0 of 2 members reached the epoch: one/m1 has not revoked t-2, t-3."
     )
     (row,) = rebalance.unrevoked
-    assert (row.member.member_id, row.revoking, row.revoking_since_ms) == ("m1", (("t", 2), ("t", 3)), told_at_ms)
+    assert (row.member.member_id, row.revoking, row.revoking_since_ms) == ("m1", (("t", 2), ("t", 3)), notified_at_ms)
     (waits,) = [fact for fact in explanation.evidence if fact.kind == "waits"]
     assert waits.value == "two/m2 waits for t-2, t-3, owned by one/m1 at its last heartbeat"
     one, two = member_rows(rebalance)
@@ -108,7 +108,7 @@ def test_explanation_names_the_longest_revocation_and_the_time_without_owner(sta
     stage.advance(500)
     stage.beat("m2", 3, client_id="two")
 
-    rebalance, explanation = told(stage)
+    rebalance, explanation = last_rebalance(stage)
 
     assert explanation.sentence.endswith(
         "the group was stable after 3.5 s, of which 3.0 s waiting for one/m1 to revoke t-2, t-3; "
@@ -133,7 +133,7 @@ def test_explanation_of_revocation_timeout_names_partitions_that_were_not_revoke
         stage.beat("m1", 2, client_id="one")
         stage.beat("m2", 3, client_id="two")
 
-    _, explanation = told(stage)
+    _, explanation = last_rebalance(stage)
 
     assert (explanation.cause, explanation.confidence) == ("REVOCATION_TIMEOUT", "proof")
     assert "one/m1 (client one at /127.0.0.1) did not revoke t-2, t-3 within its rebalance timeout of 60 s" in (
@@ -144,7 +144,7 @@ def test_explanation_of_revocation_timeout_names_partitions_that_were_not_revoke
 
     stage.advance(1_000)
     stage.come("m1", client_id="one")
-    _, explanation = told(stage)
+    _, explanation = last_rebalance(stage)
     assert (explanation.cause, explanation.confidence) == ("CLIENT_RESET", "proof")
     assert "rejoined as a new member, 1.0 s after its removal (revocation_timeout)" in explanation.sentence
 
@@ -152,14 +152,14 @@ def test_explanation_of_revocation_timeout_names_partitions_that_were_not_revoke
 def test_partitions_of_departed_member_count_as_unowned_until_assigned(stage):
     both_settle(stage)
     stage.beat("m2", -1, client_id="two")
-    rebalance, explanation = told(stage)
+    rebalance, explanation = last_rebalance(stage)
     assert (rebalance.end, explanation.cause) == ("assigning", "MEMBER_LEFT")
     assert explanation.sentence.endswith("the target assignment is not computed yet; t-2, t-3 have no owner yet.")
 
     stage.advance(1_500)
     stage.beat("m1", 3, client_id="one")
 
-    rebalance, explanation = told(stage)
+    rebalance, explanation = last_rebalance(stage)
     assert rebalance.end == "stable"
     assert {(m.before, m.after) for m in rebalance.moves} == {("m2", "m1")}
     assert [gap.took_ms for gap in rebalance.unowned] == [1500, 1500]
@@ -171,7 +171,7 @@ def test_explanation_of_expired_member_has_its_last_heartbeat_and_connection_sta
         stage.advance(5_000)
         stage.beat("m1", 3, client_id="one")
 
-    rebalance, explanation = told(stage)
+    rebalance, explanation = last_rebalance(stage)
 
     assert explanation.cause == "SESSION_TIMEOUT.unreachable"
     assert "member two/m2 (client two at /127.0.0.1) was silent" in explanation.sentence
@@ -186,7 +186,7 @@ def test_explanation_names_members_with_unchanged_assignment(stage):
     for member_id in ("m1", "m2"):
         stage.beat(member_id, 3)
 
-    rebalance, explanation = told(stage)
+    rebalance, explanation = last_rebalance(stage)
 
     assert rebalance.end == "stable"
     assert [row.member.member_id for row in rebalance.undisturbed] == ["m1", "m2"]
@@ -207,7 +207,7 @@ def test_topic_changes_that_raise_the_epoch_are_named_in_the_explanation(stage, 
         for member_id in ("m1", "m2"):
             stage.beat(member_id, stage.answers[stage.tickets].member_epoch, owned)
 
-    _, explanation = told(stage)
+    _, explanation = last_rebalance(stage)
 
     assert explanation.cause == cause
     assert words in explanation.sentence
@@ -233,7 +233,7 @@ def test_several_epochs_with_one_target_assignment_are_one_rebalance(stage):
     stage.come("m4", client_id="four")
     stage.beat("m3", 3)
 
-    rebalance, explanation = told(stage)
+    rebalance, explanation = last_rebalance(stage)
 
     assert (rebalance.from_epoch, rebalance.epoch, len(rebalance.raises)) == (3, 5, 2)
     assert "; then member four/m4" in explanation.sentence
@@ -244,7 +244,7 @@ def test_conversion_from_and_to_a_classic_group_has_protocol_migration_as_cause(
     (classic,), _ = stage.stable(1)
     stage.come("new", client_id="modern")
 
-    rebalance, explanation = told(stage)
+    rebalance, explanation = last_rebalance(stage)
     assert stage.entries(GroupConverted)
     assert (explanation.cause, rebalance.end) == ("PROTOCOL_MIGRATION", "reconciling")
     assert "member modern/new" in explanation.sentence
@@ -253,7 +253,7 @@ def test_conversion_from_and_to_a_classic_group_has_protocol_migration_as_cause(
 
     stage.beat("new", -1, client_id="modern")
 
-    assert told(stage)[0].end == "converted"
+    assert last_rebalance(stage)[0].end == "converted"
     back = explain(rebalances(stage.journal)[-1])
     assert (back.cause, back.confidence) == ("PROTOCOL_MIGRATION", "proof")
 
@@ -276,7 +276,7 @@ def test_rebalance_that_lost_its_coordinator_during_reconciliation_ends_as_inter
     stage.unload()
     stage.check()
 
-    rebalance, explanation = told(stage)
+    rebalance, explanation = last_rebalance(stage)
 
     assert rebalance.end == "interrupted"
     assert "the coordinator was lost before all members reached the epoch" in explanation.sentence
@@ -305,7 +305,7 @@ def test_pattern_that_matches_new_topics_has_regex_resolved_as_cause():
     stage.advance(1_000)
     stage.beat("m1", 0, [], rebalance_timeout_ms=60_000, subscribed_topic_regex="t.*")
 
-    _, explanation = told(stage)
+    _, explanation = last_rebalance(stage)
 
     assert (
         explanation.cause == "GROUP_FORMING"
@@ -317,7 +317,7 @@ def test_pattern_that_matches_new_topics_has_regex_resolved_as_cause():
     while len(epoch_rebalances(stage.journal)) == 1:
         stage.advance(2_000)
         epoch = stage.beat("m1", epoch).member_epoch
-    _, explanation = told(stage)
+    _, explanation = last_rebalance(stage)
 
     assert explanation.cause == "REGEX_RESOLVED"
     assert "matches other topics: added t2;" in explanation.sentence
@@ -325,7 +325,7 @@ def test_pattern_that_matches_new_topics_has_regex_resolved_as_cause():
 
 def test_every_event_that_raises_the_epoch_has_a_cause_with_evidence(stage):
     second_comes(stage)
-    rebalance, _ = told(stage)
+    rebalance, _ = last_rebalance(stage)
     raised = rebalance.raises[0]
     for find in RAISE_FINDERS.values():
         finding = find(rebalance, raised)
@@ -356,7 +356,7 @@ def test_created_grown_deleted_and_recreated_topics_are_named_in_the_explanation
     cause = stage.entries(EpochRaised)[-1].cause
     assert cause.event == "topics_changed"
     assert cause.partitions_changed == {"made": (0, 3), "same": (2, 2), "t": (4, 6), "u": (2, 0)}
-    _, explanation = told(stage)
+    _, explanation = last_rebalance(stage)
     assert explanation.cause == "PARTITIONS_CHANGED"
     assert (
         "(made was created with 3 partitions, same was recreated with 2 partitions, "
@@ -408,16 +408,18 @@ class TestGroupOfBothProtocols:
         stage.advance(60_000)
 
         causes = [entry.cause for entry in stage.entries(EpochRaised)]
-        gone = {cause.member.member_id: cause.member.classic for cause in causes if cause.vitals is not None}
-        assert gone.get(classic) is True
-        assert all(not is_classic for member_id, is_classic in gone.items() if member_id != classic)
+        classic_by_member = {
+            cause.member.member_id: cause.member.classic for cause in causes if cause.vitals is not None
+        }
+        assert classic_by_member.get(classic) is True
+        assert all(not is_classic for member_id, is_classic in classic_by_member.items() if member_id != classic)
 
     def test_explanation_of_expired_member_mentions_its_classic_protocol(self, mixed):
         stage, classic, _ = mixed
         stage.advance(10_000)
         stage.beat("new", 2, client_id="modern")
 
-        rebalance, explanation = told(stage)
+        rebalance, explanation = last_rebalance(stage)
 
         assert (explanation.cause, rebalance.end) == ("SESSION_TIMEOUT.unreachable", "stable")
         assert f"member {classic[:12]}" in explanation.sentence
@@ -428,7 +430,7 @@ class TestGroupOfBothProtocols:
         assert stage.heartbeat(classic, generation) == ErrorCode.REBALANCE_IN_PROGRESS
         stage.beat("new", 2, client_id="modern")
 
-        rebalance, explanation = told(stage)
+        rebalance, explanation = last_rebalance(stage)
 
         assert (explanation.cause, rebalance.end) == ("PROTOCOL_MIGRATION", "reconciling")
         (row,) = [row for row in rebalance.members if row.member.member_id == classic]

@@ -136,15 +136,15 @@ def test_snapshot_skips_groups_that_are_deleted_meanwhile(stage):
         a_reader(stage, name)
     groups = [one for _, one in stage.broker.state.coordinator.all_groups() if one.by_id]
     own = CoordinatedGroups(stage.broker.state)
-    seen = []
+    names = []
     for one in own.snapshots(stage.now_ms):
         if one is not None:
-            seen.append(one.group)
-            for held in groups:
-                for other in set(held.by_id) - {one.group}:
-                    del held.by_id[other]
+            names.append(one.group)
+            for shard in groups:
+                for other in set(shard.by_id) - {one.group}:
+                    del shard.by_id[other]
 
-    assert len(seen) == 1
+    assert len(names) == 1
 
 
 def test_snapshot_opens_limited_number_of_closed_segments_and_the_next_snapshot_continues(stage, monkeypatch):
@@ -164,13 +164,13 @@ def test_snapshot_opens_limited_number_of_closed_segments_and_the_next_snapshot_
             segment.release()
     own = CoordinatedGroups(stage.broker.state)
 
-    known, opened = [], []
+    counts, opened = [], []
     for _ in range(4):
         group = looked(own, stage)["g"]
-        known.append(sum(1 for one in group.partitions if one.committed_record_at_ms is not None))
+        counts.append(sum(1 for one in group.partitions if one.committed_record_at_ms is not None))
         opened.append(sum(segment.is_open for segment in closed))
 
-    assert known == [3, 6, 9, 10]
+    assert counts == [3, 6, 9, 10]
     assert opened == [3, 6, 9, 10]
 
 

@@ -62,7 +62,7 @@ def rules() -> list[dict[str, Any]]:
 
 
 def selected(query: str) -> Iterator[tuple[str, set[str]]]:
-    wanted: set[str] = set()
+    grouped_labels: set[str] = set()
     names: list[tuple[str, set[str]]] = []
     asides: dict[str, set[str]] = {}
 
@@ -76,15 +76,15 @@ def selected(query: str) -> Iterator[tuple[str, set[str]]]:
         if isinstance(node, promql_parser.VectorSelector):
             names.append((node.name, {matcher.name for matcher in node.matchers.matchers}))
         elif isinstance(node, promql_parser.AggregateExpr) and node.modifier is not None:
-            wanted.update(node.modifier.labels)
+            grouped_labels.update(node.modifier.labels)
         return True
 
     promql_parser.walk(promql_parser.parse(query), see)
     for name, labels in names:
-        yield name, asides.get(name, labels | wanted)
+        yield name, asides.get(name, labels | grouped_labels)
 
 
-def known_labels(name: str) -> set[str]:
+def labels_of(name: str) -> set[str]:
     if name in PROCESS:
         return OF_PROMETHEUS
     for end, more in (("", ()), ("_bucket", ("le",)), ("_sum", ()), ("_count", ())):
@@ -96,17 +96,17 @@ def known_labels(name: str) -> set[str]:
 
 @pytest.mark.parametrize(("title", "query"), list(targets()))
 def test_dashboard_panels_query_existing_metrics(title, query):
-    asked = list(selected(query))
+    selectors = list(selected(query))
 
-    assert asked, title
-    for name, labels in asked:
-        assert labels <= known_labels(name), f"{title}: {name}"
+    assert selectors, title
+    for name, labels in selectors:
+        assert labels <= labels_of(name), f"{title}: {name}"
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
 def test_alerts_query_existing_metrics_and_have_descriptions(rule):
     for name, labels in selected(rule["expr"]):
-        assert labels <= known_labels(name), name
+        assert labels <= labels_of(name), name
     assert rule["labels"]["severity"] in {"info", "warning", "critical"}
     assert rule["annotations"]["summary"]
 
@@ -122,16 +122,16 @@ def test_alerts_fire_on_the_first_sample_of_a_new_counter_series():
 
 def test_budget_alert_does_not_fire_for_full_caches():
     (query,) = [rule["expr"] for rule in rules() if rule["alert"] == "BrokerBudgetNearlyUsed"]
-    (left_out,) = re.findall(r'budget!~"(.*?)"', query)
+    (omitted,) = re.findall(r'budget!~"(.*?)"', query)
 
     budgets = copy_counters(BrokerStage().broker, failed_handshakes=0).budgets
-    assert {name for name in budgets if re.fullmatch(left_out, name)} == {SESSIONS, SESSION_PARTITIONS}
+    assert {name for name in budgets if re.fullmatch(omitted, name)} == {SESSIONS, SESSION_PARTITIONS}
 
 
 @pytest.mark.parametrize("query", OTHERS)
 def test_dashboards_of_other_exporters_query_existing_metrics(query):
     for name, labels in selected(query):
-        assert labels <= known_labels(name), name
+        assert labels <= labels_of(name), name
 
 
 def test_dashboard_panels_do_not_overlap_and_have_unique_ids():
@@ -155,6 +155,6 @@ def test_alert_names_are_unique_in_all_rule_files():
 
 def test_query_parser_of_these_tests_reports_unknown_metrics():
     with pytest.raises(KeyError, match="kafka_consumergroup_lagg"):
-        [known_labels(name) for name, _ in selected("sum(kafka_consumergroup_lagg)")]
+        [labels_of(name) for name, _ in selected("sum(kafka_consumergroup_lagg)")]
     ((name, labels),) = selected('sum by (group) (kafka_consumergroup_lag{consumergroup="a"})')
-    assert not labels <= known_labels(name)
+    assert not labels <= labels_of(name)

@@ -13,6 +13,6 @@ GUIDE = (Path(__file__).parents[3] / "docs" / "guides" / "metrics.md").read_text
 def test_metric_tables_of_the_guide_match_the_catalogue():
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (.+) \| (.+) \|$", GUIDE, re.MULTILINE)
 
-    told = {name: (kind, tuple(re.findall(r"`(\w+)`", labels)), text) for name, kind, labels, text in rows}
-    assert told == {spec.name: (spec.kind, spec.labels, spec.help) for spec in CATALOGUE.values()}
-    assert len(rows) == len(told)
+    documented = {name: (kind, tuple(re.findall(r"`(\w+)`", labels)), text) for name, kind, labels, text in rows}
+    assert documented == {spec.name: (spec.kind, spec.labels, spec.help) for spec in CATALOGUE.values()}
+    assert len(rows) == len(documented)

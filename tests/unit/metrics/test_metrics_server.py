@@ -166,8 +166,8 @@ def test_internal_error_of_a_page_build_is_logged_and_the_scrape_gets_503(caplog
         )
         get()
 
-    (told,) = [record for record in caplog.records if record.levelname == "ERROR"]
-    assert told.exc_info, "the log has one error with a traceback"
+    (log_record,) = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert log_record.exc_info, "the log has one error with a traceback"
 
 
 def test_timeout_of_http_request_excludes_the_time_to_build_the_page(monkeypatch):

@@ -34,7 +34,7 @@ def part(topic: str, number: int, committed: int | None, end: int | None = 100, 
 
 def a_group(name: str = "billing", **other: object) -> GroupSnapshot:
     """Build a group with two members. t-0 has a lag of 10 records and 5 s, t-1 has no commit, t-2 has no owner."""
-    given = {
+    fields = {
         "members": (
             MemberSnapshot(
                 member_id="c1-x",
@@ -51,7 +51,7 @@ def a_group(name: str = "billing", **other: object) -> GroupSnapshot:
         "coordinator_id": 1,
         "epoch": 7,
     }
-    return GroupSnapshot(at_ms=NOW, group=name, state="Stable", protocol="classic", **given | other)
+    return GroupSnapshot(at_ms=NOW, group=name, state="Stable", protocol="classic", **fields | other)
 
 
 def a_cluster(*groups: GroupSnapshot) -> ClusterSnapshot:
@@ -191,7 +191,7 @@ def test_partition_samples_are_limited_but_group_sums_include_all_partitions():
     cluster = ClusterSnapshot(at_ms=NOW, topics=(topic,), groups=(a_group(partitions=many),))
     page = page_of(cluster, PageOptions(sets=OTHER_EXPORTERS, most_partitions=10))
 
-    shown = {known.name: len(rows) for known, rows in page.families()}
+    shown = {family.name: len(rows) for family, rows in page.families()}
     assert shown["kohort_group_lag_records"] == shown["kafka_consumergroup_lag"] == 10
     assert page.value("kohort_group_total_lag_records", "billing") == 500
     assert page.value("kafka_consumergroup_lag_sum", "billing", "t") == 500
@@ -236,7 +236,7 @@ def test_group_names_that_are_equal_after_escaping_share_one_series():
     long = ["x" * 1_000 + tail for tail in "ab"]
     page = page_of(a_cluster(*map(a_group, long), a_group("\udcff"), a_group("\\udcff")))
 
-    (members,) = [rows for known, rows in page.families() if known.name == "kohort_group_members"]
+    (members,) = [rows for family, rows in page.families() if family.name == "kohort_group_members"]
     assert len(members) == 3, "two of the four names are equal after escaping"
 
 
@@ -244,9 +244,9 @@ def test_metrics_page_samples_are_in_the_catalogue():
     text, _ = render_page(page_of(a_cluster()), OPENMETRICS)
 
     for family in parse_openmetrics(StringIO(text.decode(), newline="\n")):
-        known = CATALOGUE.get(family.name) or CATALOGUE[f"{family.name}_total"]
-        assert family.documentation == known.help
-        assert all(set(sample.labels) - {"le"} == set(known.labels) for sample in family.samples)
+        catalogued = CATALOGUE.get(family.name) or CATALOGUE[f"{family.name}_total"]
+        assert family.documentation == catalogued.help
+        assert all(set(sample.labels) - {"le"} == set(catalogued.labels) for sample in family.samples)
 
 
 def test_histogram_is_readable_by_prometheus_and_openmetrics_parsers():
@@ -266,9 +266,9 @@ def test_histogram_is_readable_by_prometheus_and_openmetrics_parsers():
 
 
 def test_page_format_follows_the_accept_header():
-    asked = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3"
+    accept = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3"
 
-    assert page_format(asked) == OPENMETRICS
+    assert page_format(accept) == OPENMETRICS
     assert page_format("text/html") == page_format("") == PLAIN
     assert render_page(Page(), OPENMETRICS)[1].startswith("application/openmetrics-text; version=1.0.0")
     assert render_page(Page(), PLAIN)[1].startswith("text/plain")

@@ -55,7 +55,7 @@ def settled(counts: RebalanceCounts, entries: list[JournalEntry], now_ms: int = 
 
 
 def rebalances(page: Page) -> dict[str, float]:
-    rows = {known.name: rows for known, rows in page.families()}.get("kohort_group_rebalances_total", {})
+    rows = {family.name: rows for family, rows in page.families()}.get("kohort_group_rebalances_total", {})
     return {cause: value for (_, (_, cause, _)), value in rows.items()}
 
 
@@ -146,9 +146,9 @@ A, B = ClientIdentity("a-1", "a", "/h"), ClientIdentity("b-1", "b", "/h")
 
 
 def a_round(
-    at_ms: int, number: int, *moves: Move, settled_ms: int | None = 30, left: ClientIdentity | None = A
+    at_ms: int, number: int, *moves: Move, settled_ms: int | None = 30, departed: ClientIdentity | None = A
 ) -> list[JournalEntry]:
-    trigger = Trigger(event="member_left" if left else "member_rejoined", member=left or A)
+    trigger = Trigger(event="member_left" if departed else "member_rejoined", member=departed or A)
     entries: list[JournalEntry] = [
         RoundOpened(at_ms=at_ms, group="g", trigger=trigger, from_generation=number - 1, members=(B,), timeout_ms=1),
         MemberArrived(at_ms=at_ms, group="g", member=B, after_ms=0, new=False),
@@ -163,8 +163,8 @@ def a_round(
 
 
 def resumed(at_ms: int, number: int, *partitions: int) -> PartitionsResumed:
-    told = tuple(ResumedPartition("t", partition, 0, 0, None) for partition in partitions)
-    return PartitionsResumed(at_ms=at_ms, group="g", member=B, generation=number, partitions=told)
+    resumed_partitions = tuple(ResumedPartition("t", partition, 0, 0, None) for partition in partitions)
+    return PartitionsResumed(at_ms=at_ms, group="g", member=B, generation=number, partitions=resumed_partitions)
 
 
 def test_late_assignment_and_first_fetches_are_counted_despite_earlier_scrapes():
@@ -229,7 +229,7 @@ def histories(seed: int) -> list[JournalEntry]:
     at_ms, number = 0, 1
     for _ in range(40):
         length = rng.choice([25, 30, 3_000, None])
-        one = a_round(at_ms, number, Move("t", 0, "a-1", "b-1"), settled_ms=length, left=rng.choice([A, B, None]))
+        one = a_round(at_ms, number, Move("t", 0, "a-1", "b-1"), settled_ms=length, departed=rng.choice([A, B, None]))
         cut = rng.choice([2, len(one), len(one), len(one)])
         entries += one[:cut]
         if cut > 2:
@@ -254,7 +254,7 @@ def cuts(entries: list[JournalEntry], rng: random.Random) -> Iterator[tuple[list
 
 
 def rows(page: Page) -> dict[str, dict[object, float]]:
-    return {known.name: dict(rows) for known, rows in page.families()}
+    return {family.name: dict(rows) for family, rows in page.families()}
 
 
 @pytest.mark.heavy
@@ -266,8 +266,8 @@ def test_rebalance_counters_do_not_depend_on_scrape_times(seed):
     rng = random.Random(seed)
     for _ in range(3):
         counts = RebalanceCounts()
-        for seen, now_ms in cuts(entries, rng):
-            settled(counts, seen, now_ms)
+        for read_entries, now_ms in cuts(entries, rng):
+            settled(counts, read_entries, now_ms)
         looked = settled(counts, [])
         assert rows(looked) == rows(at_once)
     assert sum(rebalances(at_once).values()) > 20
@@ -292,14 +292,14 @@ def test_kept_journal_entries_are_limited_in_bytes():
         group = f"g{number % 40}"
         counts.add([replace(one, group=group) for one in (replace(opened, members=many), *others)])
         assert all(group.held_bytes <= ENTRIES_MOST_BYTES for group in counts._groups.values())
-    held = sum(held_bytes(entry) for group in counts._groups.values() for entry in group.entries)
-    assert held > HELD_MOST_BYTES, "settle has not yet dropped entries"
+    size_bytes = sum(held_bytes(entry) for group in counts._groups.values() for entry in group.entries)
+    assert size_bytes > HELD_MOST_BYTES, "settle has not yet dropped entries"
 
     page = settled(counts, [])
 
-    held = sum(held_bytes(entry) for group in counts._groups.values() for entry in group.entries)
-    assert held <= HELD_MOST_BYTES
-    (counted,) = [rows for known, rows in page.families() if known.name == "kohort_group_rebalances_total"]
+    size_bytes = sum(held_bytes(entry) for group in counts._groups.values() for entry in group.entries)
+    assert size_bytes <= HELD_MOST_BYTES
+    (counted,) = [rows for family, rows in page.families() if family.name == "kohort_group_rebalances_total"]
     assert sum(counted.values()) == 200
 
 

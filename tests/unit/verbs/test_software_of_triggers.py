@@ -28,22 +28,22 @@ def test_software_with_most_rebalances_is_first_with_its_most_frequent_cause():
     ]
     found = [rebalance(member("old"), cause) for cause in ("MAX_POLL_EXCEEDED", "MAX_POLL_EXCEEDED", "NEW_MEMBER")]
 
-    told = software_of_triggers([*found, rebalance(member("new"), "NEW_MEMBER")], {}, reports, "")
+    rows = software_of_triggers([*found, rebalance(member("new"), "NEW_MEMBER")], {}, reports, "")
 
-    assert [(one.software, one.rebalances, one.cause) for one in told.software] == [
+    assert [(one.software, one.rebalances, one.cause) for one in rows.software] == [
         ("apache-kafka-java 2.8.0", 3, "MAX_POLL_EXCEEDED"), ("librdkafka 2.6.0", 1, "NEW_MEMBER"),
     ]  # fmt: skip
-    assert told.unknown == {}
+    assert rows.unknown == {}
 
 
 def test_unknown_software_is_counted_by_reason():
     reports = [report("shy", None, None), report("other", "x", "1", group="another")]
     found = [rebalance(None, "GROUP_FORMING"), rebalance(member("shy"), "A"), rebalance(member("other"), "A")]
 
-    told = software_of_triggers([*found, rebalance(member("silent"), "A")], {}, reports, "")
+    rows = software_of_triggers([*found, rebalance(member("silent"), "A")], {}, reports, "")
 
-    assert told.software == []
-    assert told.unknown == {NOT_JOURNALED: 2, NO_TRIGGER: 1, NOT_NAMED: 1}
+    assert rows.software == []
+    assert rows.unknown == {NOT_JOURNALED: 2, NO_TRIGGER: 1, NOT_NAMED: 1}
     assert software_of_triggers(found[1:2], {}, None, "nobody keeps them").unknown == {"nobody keeps them": 1}
 
 
@@ -51,14 +51,14 @@ def test_journaled_software_precedes_client_metrics():
     reports = [report("a", "librdkafka", "2.6.0", group_member_id="a-1"), report("b", "librdkafka", "2.6.0")]
     journal = {"g": {"a-1": "apache-kafka-java 3.9.1"}, "another": {"b-1": "franz 1"}}
 
-    told = software_of_triggers([rebalance(member("a"), "A"), rebalance(member("b"), "B")], journal, reports, "")
+    rows = software_of_triggers([rebalance(member("a"), "A"), rebalance(member("b"), "B")], journal, reports, "")
 
-    assert [(one.software, one.cause) for one in told.software] == [
+    assert [(one.software, one.cause) for one in rows.software] == [
         ("apache-kafka-java 3.9.1", "A"), ("librdkafka 2.6.0", "B"),
     ]  # fmt: skip
 
 
 def test_inferred_rebalances_take_software_from_client_metrics():
-    seen = rebalance(member("silent"), "A", origin="inferred")
+    inferred = rebalance(member("silent"), "A", origin="inferred")
 
-    assert software_of_triggers([seen], {}, [], "").unknown == {NO_PUSH: 1}
+    assert software_of_triggers([inferred], {}, [], "").unknown == {NO_PUSH: 1}
