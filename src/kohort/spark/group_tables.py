@@ -35,7 +35,10 @@ _SOURCE: Final = "_source"
 
 
 def group_records(rows: DataFrame) -> DataFrame:
-    """Parse raw records of ``__consumer_offsets`` into the columns COLUMNS. Keep the column ``_source``."""
+    """Parse raw records of ``__consumer_offsets`` into a table. Keep the column ``_source`` if ``rows`` has it.
+
+    The constant ``COLUMNS`` lists the columns of the table.
+    """
     from pyspark.sql.types import StructType
 
     kept = [field for field in rows.schema.fields if field.name == _SOURCE]

@@ -1,4 +1,4 @@
-"""Kafka client options in the form of Spark options: lower-case names with the prefix ``kafka.``, string values.
+"""Kafka client options of a Spark query. Their names are in lower case and have the prefix ``kafka.``.
 
 Every option name of Kafka's clients is accepted and translated to kohort's name. Secret values become ``Secret``
 objects, which hide the value when printed. See docs/guides/connecting.md for the option values that Spark itself shows.

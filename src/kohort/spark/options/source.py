@@ -97,7 +97,7 @@ class SourceOptions:
 
     @property
     def pin(self) -> str:
-        """Metadata of the offset commit that stores the start offsets of a stream.
+        """Commit metadata with which a stream stores its start offsets in the group.
 
         The metadata contains a digest of the options that select topics and start offsets.
         """
@@ -176,7 +176,9 @@ def _check_member(options: SourceOptions, *, streaming: bool) -> None:
 
 def _check_batch(options: SourceOptions) -> None:
     if options.starting_offsets == "latest":
-        raise ConfigError("startingOffsets=latest: a batch read would return no records. Give earliest, group or JSON")
+        raise ConfigError(
+            "startingOffsets=latest: a batch read would return no records. Give earliest, group, or offsets as JSON"
+        )
     for name, bound, mark, word in (
         ("startingOffsets", options.starting_offsets, LATEST, "latest (-1)"),
         ("endingOffsets", options.ending_offsets, EARLIEST, "earliest (-2)"),

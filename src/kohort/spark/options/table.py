@@ -1,6 +1,7 @@
-"""Options of the source ``format("kohort")``: names as in Spark's Kafka connector, value parsers, rejected options.
+"""Options of the source ``format("kohort")``, with a parser for each option, and the options that kohort rejects.
 
-A parser raises ConfigError with the option, its value and the allowed values.
+An option of Spark's Kafka connector keeps its name. A parser raises ConfigError with the option, its value and the
+allowed values.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class SparkOption(NamedTuple):
     doc: str
     parse: Callable[[str, str], Any]
     special_field: str | None = None
-    """Name of the field that stores the value. None: the option's own name. "": the value is not stored."""
+    """Name of the dataclass field that stores the value. None: derived from the option name. "": no field."""
 
     @property
     def field(self) -> str:
@@ -43,7 +44,7 @@ class SparkOption(NamedTuple):
 def parse_values(
     given: Mapping[str, str], known: Mapping[str, SparkOption], refused: Mapping[str, str], of_spark: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parse the options of a Spark read or write into two dicts.
+    """Parse the options of a Spark read or write. Return a dict of kohort's options and a dict of client options.
 
     The first dict has the values of kohort's options, with field names as keys. The second dict has the ``kafka.``
     options without this prefix. ``known``: kohort's options. ``refused``: options that kohort rejects. ``of_spark``:

@@ -1,4 +1,4 @@
-"""Builder of a pipeline in Python: method calls replace the pipeline file, and steps may be Python functions.
+"""Builder of a pipeline in Python, without a pipeline file. Steps may be Python functions.
 
     orders = (
         PipelineBuilder("orders", brokers="localhost:9092")
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _Call = tuple[Mapping[str, Any], str, int, str]
-"""One call of a builder method: settings, Python file, line number, and name of its pipeline section."""
+"""One call of a builder method: settings, Python file, line number, and the pipeline section of the settings."""
 
 
 class StreamSettings(TypedDict, total=False):

@@ -68,7 +68,7 @@ def check_sql(pipeline: Pipeline) -> None:
 
 
 def columns_of_source(source: Source) -> Columns:
-    """Return the columns of a source that steps can use.
+    """Return the columns that a source provides to steps.
 
     A stream also has ``_source``: the source record of each row.
     """
@@ -123,7 +123,7 @@ def _require_column(name: str, columns: Columns, key: str) -> None:
 
 @contextmanager
 def _at(pipeline: Pipeline, line: int) -> Iterator[None]:
-    """Convert a SqlProblem from the ``with`` block into a PipelineError for this line of the pipeline file."""
+    """Convert a SqlProblem of the ``with`` block into a PipelineError with the line number ``line``."""
     try:
         yield
     except SqlProblem as problem:

@@ -44,7 +44,7 @@ def _check_rules(pipeline: Pipeline, top: YamlSection) -> None:
     judged = [r for r in pipeline.rules if r.otherwise != "fail"]
     if judged and any(s.counts for s in pipeline.sinks):
         raise top.error(
-            f"rule {judged[0].name!r}: the rows of a sink with counts are aggregates, which rules cannot "
+            f"rule {judged[0].name!r}: a sink with the key counts stores aggregates, which rules cannot "
             "drop or quarantine. Use else: fail",
             judged[0].line,
         )
@@ -118,6 +118,7 @@ def check_not_member(pipeline: Pipeline) -> None:
             raise PipelineError(
                 str(pipeline.file),
                 source.member_line,
-                "group_mode: member needs a continuous run, since a rebalance would change the end of any "
-                "other run. Use trigger: {every: 2 seconds} and --continuous, or remove group_mode",
+                "group_mode: member needs a continuous run, since a rebalance would change the end "
+                "offsets of an available-now run. Use trigger: {every: 2 seconds} and --continuous, or remove "
+                "group_mode",
             )

@@ -91,7 +91,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Aggregation of rows: one result for each window of the column ``time`` and each value of the columns ``by``.
+    """Aggregation of rows: one result for each window of ``time`` and each combination of values of the columns ``by``.
 
     ``agg``: pairs of an aggregate's name and its SQL. ``late``: maximum lateness of rows; "" to use the source's
     watermark. ``slide``: distance between the starts of overlapping windows; without it windows do not overlap.
@@ -139,7 +139,7 @@ class SinkWriter:
 
     @property
     def has_types(self) -> bool:
-        """True if the sink already has rows. New rows must then match their column types."""
+        """True if the sink already has rows. New rows must then have the column types of the existing rows."""
         return False
 
     def begin(self, batch: int) -> None:

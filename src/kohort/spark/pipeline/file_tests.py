@@ -146,7 +146,7 @@ def good_rows(decoded: DataFrame, *, table: bool = False) -> DataFrame:
 
 
 def run_test(pipeline: Pipeline, test: PipelineTest, spark: SparkSession) -> list[str]:
-    """Run a pipeline test as one micro-batch without sinks. Return the differences from the expected result."""
+    """Run a pipeline test as one micro-batch. Write to no sink. Return the differences from the expected result."""
     problems = []
     decoded = decoded_views(spark, pipeline, test.given)
     letters: list[Mapping[str, Any]] = []

@@ -1,4 +1,4 @@
-"""DataFrames of a pipeline: decoded rows with their source records, results of steps, and the rules that rows fail.
+"""Builds the DataFrames of a pipeline. Adds the source record and the failed rules to each row.
 
 ``_source`` is a struct with the source record of a row (topic, partition, offset, timestamp, key, value, headers), and
 with ``redelivered``: True if the record may have been delivered before. Steps that select ``*`` keep the column. Its
@@ -161,7 +161,9 @@ class StepFailed(KohortError):
 
 
 def run_steps(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
-    """Run all steps. Each step reads the view ``input``: first ``rows``, then the result of the previous step.
+    """Run all steps. The first step reads ``rows``. Each further step reads the result of the previous step.
+
+    Steps read these rows from the view ``input``.
 
     The other sources must be views before the query starts: micro-batches see only the views of that time.
     """

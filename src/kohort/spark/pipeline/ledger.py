@@ -37,7 +37,7 @@ NOTHING: Final = Count()
 
 @dataclass(slots=True)
 class Entry:
-    """Row counts of one micro-batch. ``marked``: True if the steps kept ``_source``, from which marks are computed."""
+    """Row counts of one micro-batch. ``marked``: True if the counts after the steps have marks."""
 
     batch: int
     rows_in: Count = NOTHING
@@ -56,7 +56,7 @@ class Entry:
     """Number of input rows of each source, for stateful pipelines. Empty until Spark reports the progress."""
     late: int = 0
     stands_for: dict[str, int] = field(default_factory=dict)
-    """For each sink: number of source rows in the aggregates that it wrote. Only for stateful pipelines."""
+    """Number of source rows in the aggregates written to each sink. Only for stateful pipelines."""
     state: dict[str, int] = field(default_factory=dict)
     """Number of rows in Spark's state for each operator, such as windows or join."""
 
@@ -77,7 +77,7 @@ class Ledger:
     """Number of rows that windows and joins ignored because the rows were older than the watermark."""
     stands_for: dict[str, int] = field(default_factory=dict)
     waited: dict[str, int] = field(default_factory=dict)
-    """For each sink: number of rows in open windows before the first micro-batch of this ledger."""
+    """Number of rows in open windows before the first micro-batch of this ledger, for each sink."""
     held: dict[str, int] = field(default_factory=dict)
     sources: dict[str, int] = field(default_factory=dict)
     state: dict[str, int] = field(default_factory=dict)

@@ -266,7 +266,9 @@ def _settings(section: YamlSection, config: type[Any]) -> ClientSettings:
     for name in kafka.names():
         line, value = kafka.line_of(name), kafka.take(name, object)
         if name in SOURCE_KEYS and (name == SERVERS or config is ConsumerConfig):
-            raise kafka.error(f"kafka: {name}: use the key {SOURCE_KEYS[name]} next to kafka instead", line)
+            raise kafka.error(
+                f"kafka: {name}: remove it, and set the key {SOURCE_KEYS[name]} beside the key kafka", line
+            )
         if isinstance(value, YamlSection | list) or value is None:
             raise kafka.error(f"kafka: {name}: expected text, a number, true or false", line)
         found[name], lines[name] = _hidden(name, value), line

@@ -35,7 +35,7 @@ _FILE: Final = "owner.json"
 _TEXT: Final = re.compile(r"([0-9a-f]{8})\.([A-Za-z0-9_~-]+)\.([0-9a-f]{8}|-)\.([^/]+)")
 _LONGEST_NAME: Final = 60
 _LONGEST_PATH: Final = 150
-"""Maximum length of the checkpoint path in an owner's text. File names contain the text and have at most 255 bytes."""
+"""Maximum length of the checkpoint path in ``PipelineOwner.text``, which is part of file names (at most 255 bytes)."""
 
 
 class PipelineOwner(NamedTuple):
@@ -69,12 +69,15 @@ def parse_owner(text: str) -> PipelineOwner | None:
 
 
 def owner_of(pipeline: Pipeline) -> PipelineOwner:
-    """Return the owner in the pipeline's checkpoint. Its id is "" before the first run and after a reset."""
+    """Return the owner stored in the pipeline's checkpoint. The owner's id is "" before the first run.
+
+    The id is also "" after a reset.
+    """
     return _owner(pipeline, str(_read(pipeline).get("id", "")))
 
 
 def claim_checkpoint(pipeline: Pipeline) -> PipelineOwner:
-    """Return the owner in the pipeline's checkpoint. Create it at the first run.
+    """Return the owner stored in the pipeline's checkpoint. Store an owner there at the first run.
 
     Raises KohortError if the checkpoint belongs to other topics or to another group. Also raises
     KohortError if another existing pipeline file with other sinks uses the checkpoint: each pipeline would write only a
@@ -87,7 +90,7 @@ def claim_checkpoint(pipeline: Pipeline) -> PipelineOwner:
     before = str(known.get("file", file))
     if before != file and lacking and Path(before).exists():
         raise KohortError(
-            f"{pipeline.state} is the checkpoint of {before}, which has sinks that {file} lacks: "
+            f"{pipeline.state} is the checkpoint of {before}. That file has sinks that {file} lacks: "
             f"{', '.join(lacking)}. Give one pipeline another name or checkpoint, or remove one of the "
             "files"
         )

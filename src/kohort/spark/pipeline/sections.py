@@ -102,7 +102,7 @@ class YamlSection:
         return self._entries[key][1] if key in self._entries else self.line
 
     def plain(self, key: str, default: Any = None) -> Any:
-        """Remove a key. Return its value as plain dicts, lists and scalars, without a check of nested keys."""
+        """Remove a key. Return its value as plain dicts, lists and scalars. Nested keys are not checked."""
         self._known.append(key)
         return _plain(self._entries.pop(key)[0]) if key in self._entries else default
 
@@ -118,12 +118,12 @@ class YamlSection:
             if key not in self._known:
                 known = f"; keys are {', '.join(dict.fromkeys(self._known))}" if self._known else ""
                 if key in self._parent_keys:
-                    known = f"; it belongs next to {self.name.rpartition('.')[2]}, not in it"
+                    known = f"; put it beside the key {self.name.rpartition('.')[2]}, not into that section"
                 hint = did_you_mean(key, self._known) or known
                 raise self.error(f"unknown key {key!r} in {self.name}{hint}", line)
 
     def note_parent_keys(self, *keys: str) -> None:
-        """Store the keys of the parent section. The error for such a key in this section says where the key belongs."""
+        """Store keys that belong into the parent section. The error for a misplaced key says where it belongs."""
         self._parent_keys = keys
 
 
@@ -172,7 +172,7 @@ def parse_document(text: str, file: str, environ: Mapping[str, str]) -> YamlSect
 
 def _by_fastest(work: str, text: str) -> Any:
     # libyaml is eight times as fast as PyYAML's Python parser.
-    # The Python parser is used for text that libyaml rejects: it accepts more YAML and has clearer error messages.
+    # The Python parser accepts more YAML and has clearer errors, so it parses the text again if libyaml rejects it.
     import yaml
 
     if yaml.__with_libyaml__:

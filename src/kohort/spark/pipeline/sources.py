@@ -1,4 +1,4 @@
-"""Sources of a pipeline: options for ``format("kohort")``, lag, and owner of the group.
+"""Connects the sources of a pipeline to Kafka. Each group belongs to one pipeline.
 
 Two pipelines cannot share a group, since each would overwrite the other's commits. Runs of one pipeline may share a
 group if they are its members (``group_mode: member``). The metadata of a commit names the owner, so that a run of
@@ -51,7 +51,7 @@ def lookup_options(source: Source) -> SourceOptions:
 
 @contextmanager
 def source_cluster(source: Source, *, absent_ok: bool = False) -> Iterator[tuple[KohortCluster, set[TopicPartition]]]:
-    """Connect to the cluster of a source directly, not by Spark. Yield the connection and the source's partitions."""
+    """Connect to the cluster of a source without Spark. Yield the connection and the source's partitions."""
     options = lookup_options(source)
     with closing(KohortCluster(options)) as cluster:
         yield cluster, selected_partitions(cluster, options, absent_ok=absent_ok)

@@ -42,10 +42,10 @@ class SourceCluster(Protocol):
     def earliest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
     def latest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
     def at_times(self, times: Mapping[TopicPartition, int]) -> PartitionOffsets:
-        """Return for each partition the first offset at or after its timestamp (ms), if there is one."""
+        """Return the first offset at or after the timestamp (ms) of each partition. Omit partitions without one."""
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, bytes]:
-        """Return the topic ids that ``partitions`` found last. A recreated topic has a new id."""
+        """Return the topic ids from the most recent metadata. A recreated topic has a new id."""
 
     def mean_bytes(self, tp: TopicPartition, offset: int) -> float:
         """Return the mean size of records from ``offset`` on, in bytes of key and value; 0 if there are no records."""

@@ -1,4 +1,4 @@
-"""Commits of a query to its group: start offsets, and ends of completed micro-batches; warnings about foreign commits.
+"""Commits the offsets of a query to its group: start offsets, and end offsets of completed micro-batches.
 
 Commit metadata is ``kohort-init:...`` for start offsets and ``kohort-query:...`` for completed micro-batches. Other
 metadata in the group means that another query commits there or that a user reset the group. The query then logs a

@@ -128,7 +128,7 @@ def _exit_on_sigterm() -> None:
 
 
 class MemberStreamReader(KohortStreamReader):
-    """Reader of one streaming query in member mode. It joins the group when it plans its first micro-batch."""
+    """Reader of one streaming query in member mode. The reader joins the group when it plans its first micro-batch."""
 
     def __init__(
         self,
@@ -200,10 +200,11 @@ class MemberStreamReader(KohortStreamReader):
     def _enter(
         self, fresh: Iterable[TopicPartition], done: PartitionOffsets
     ) -> tuple[PartitionOffsets, PartitionOffsets]:
-        """Divide newly assigned partitions into two dicts of start offsets: continued partitions and new partitions.
+        """Return start offsets of newly assigned partitions in two dicts.
 
-        A continued partition starts at its offset in the checkpoint. A new partition is not in the checkpoint. If the
-        start offset differs from the checkpoint, the partition is in neither dict: the next micro-batch omits it.
+        The first dict has the partitions that start at their offset in the checkpoint. The second dict has the
+        partitions that the checkpoint lacks. A partition with any other start offset is in neither dict: the next
+        micro-batch omits the partition.
         """
         starts = self._starts(sorted(fresh), done)
         for tp, found in starts.items():

@@ -1,4 +1,4 @@
-"""Streaming reader: offsets of each micro-batch, and commits of these offsets to the group.
+"""Streaming reader. It plans the micro-batches of a query and commits their offsets to the group.
 
 Spark calls ``commit(end)`` one micro-batch late, and never for the last micro-batch. It calls
 ``latestOffset(start, ...)`` at every trigger; ``start`` is the end of the last completed micro-batch. So the reader
@@ -93,7 +93,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return initial
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return the limit of a micro-batch. Spark passes it to ``latestOffset``, except for Trigger.Once."""
+        """Return the limit of a micro-batch. Spark passes the limit to ``latestOffset``; Trigger.Once ignores it."""
         rows, size = self._options.max_offsets_per_trigger, self._options.max_bytes_per_trigger
         if rows is not None or self._options.min_offsets_per_trigger is not None:
             return ReadMaxRows(rows or 2**62)
@@ -113,7 +113,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
             end = heads
         else:
             end = self._limits.end(self._cluster, begin, heads, finite=self._available_now)
-        # Without a new end offset, a partition ends where it starts: the micro-batch reads none of its records.
+        # If a partition has no new end offset, its start offset is its end offset: no records are read from it.
         ends = {tp: max(offset, end.get(tp, offset)) for tp, offset in begin.items()}
         self._planned_end = log_changes.with_ids(as_json(ends), log_changes.ids_of(start) | self._ids_now(ends))
         return self._planned_end
@@ -192,7 +192,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return self._cluster.earliest(partitions) if partitions else {}
 
     def _without_recreated(self, upto: PartitionOffsets, end: Mapping[str, Any]) -> PartitionOffsets:
-        """Return the end offsets of a repeated micro-batch without topics that were recreated after it was planned.
+        """Remove topics from the end offsets of a repeated micro-batch if they were recreated since it was planned.
 
         The next micro-batch reads these topics from their beginning. Raises DataLost if failOnDataLoss is true.
         """
@@ -203,7 +203,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return {tp: offset for tp, offset in upto.items() if tp.topic not in replaced}
 
     def _plan(self, begin: PartitionOffsets, upto: PartitionOffsets, again: PartitionOffsets) -> list[ReadTask]:
-        """Plan the tasks of a micro-batch. Rows below the offsets ``again`` may have been delivered before."""
+        """Plan the tasks of a micro-batch. ``again``: offsets below which rows may be redelivered."""
         options = self._options
         if not options.fail_on_data_loss:
             recreated = [tp for tp in upto if begin[tp] > upto[tp]]
@@ -211,9 +211,9 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         backwards = [f"{tp} from {begin[tp]} to {upto[tp]}" for tp in sorted(upto) if begin[tp] > upto[tp]]
         if backwards:
             raise KohortError(
-                f"Spark requests offsets that end before they start: {'; '.join(backwards)}. The first "
+                f"Spark requests end offsets below the start offsets: {'; '.join(backwards)}. The first "
                 "micro-batch of this checkpoint was planned with other start offsets: set group.id, so that "
-                "the query stores them"
+                "the query commits its start offsets"
             )
         self._planned = True
         ranges = [r._replace(redelivered_below=again.get(r.tp, 0)) for r in ranges_between(begin, upto)]

@@ -99,7 +99,7 @@ class Java:
     origin: str
 
     def without_incubator(self) -> Java:
-        """Return this Java, started by a script. The script drops Spark's flag for the module jdk.incubator.vector."""
+        """Return this Java with a start script that drops Spark's flag for the module jdk.incubator.vector."""
         if self.origin == WHEEL:
             return self
         name = hashlib.sha256(str(self.home).encode()).hexdigest()[:12]

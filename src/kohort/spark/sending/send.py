@@ -58,8 +58,8 @@ def add_headers(own: pa.Array | None, rows: int, more: Sequence[tuple[str, pa.Ar
         names.insert(0, flat.field(0).cast(pa.string()))
         values.insert(0, flat.field(1).cast(pa.binary()))
         taken = len(flat)
-    # Order of the result: for each record, its own headers and then the new headers.
-    # Order of the input: own headers of all records, then the first new header of all records, and so on.
+    # The lists have the own headers of all records, then the first new header of all records, and so on.
+    # ``order`` sorts the headers by record: a record's own headers first, then its new headers.
     starts = np.concatenate(([0], np.cumsum(counts + len(more))))
     order = np.empty(starts[-1], np.int64)
     is_new = np.zeros(starts[-1], bool)
@@ -76,7 +76,7 @@ def add_headers(own: pa.Array | None, rows: int, more: Sequence[tuple[str, pa.Ar
 
 
 _MAX_PENDING_DELIVERIES: Final = 256
-"""Maximum number of unacknowledged deliveries of a task. A task with more deliveries waits."""
+"""Maximum number of unacknowledged record batches of a task. A task with more batches waits."""
 
 _producers: dict[tuple[int, tuple[tuple[str, Any], ...]], Producer] = {}
 
@@ -112,7 +112,7 @@ class RowSender:
         self.rows = 0
 
     def send(self, topic: str, batch: pa.RecordBatch) -> None:
-        """Send rows with any of the columns key, value, headers, partition. Also raise errors of earlier rows."""
+        """Send rows with any of the columns key, value, headers, partition. Also raises errors of rows sent before."""
         self.rows += batch.num_rows
         self._pending += self._producer.send_arrow(topic, batch)
         if len(self._pending) > _MAX_PENDING_DELIVERIES:
@@ -169,7 +169,7 @@ ERROR: Final = "kohort-error."
 LEFT_OUT: Final = f"{ERROR}left-out"
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 _MAX_PENDING_BATCHES: Final = 8
-"""Maximum number of unacknowledged Arrow batches of a task.
+"""Maximum number of Arrow batches of unacknowledged dead letters of a task.
 
 The batches stay in memory, since a batch that is too large is sent again in halves.
 """

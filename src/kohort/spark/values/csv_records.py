@@ -112,7 +112,7 @@ class CsvReader:
         return None
 
     def _plain(self, values: pa.Array) -> tuple[list[pa.Array], Any]:
-        """Convert the CSV records without quotes and line ends, in one pass over the Arrow column.
+        """Convert CSV records that contain neither a quote nor a line end. Uses Arrow functions on the column.
 
         Returns the columns, and the indexes of the rows that this method cannot convert.
         """

@@ -151,7 +151,7 @@ class ValueRowBuilder:
     def __init__(
         self, schema: pa.Schema, value: ValueFormat, bad: BadRecords, *, tombstones: str = "row", zone: str = ""
     ) -> None:
-        """Create a builder. ``tombstones``: row, drop or bad. ``zone``: name of the default time zone of timestamps."""
+        """Create a builder. ``tombstones``: value of the option value.tombstones. ``zone``: default time zone."""
         self._schema = schema
         self._value = value
         self._bad = bad

@@ -43,7 +43,7 @@ class ValueFormat:
                 if name not in known:
                     raise ConfigError(f"schema: value.avro.schema has no field {name!r}, only {', '.join(known)}")
             for field in schema:
-                if is_type.is_time(field.type):  # a time column would interpret Avro's numbers as nanoseconds
+                if is_type.is_time(field.type):  # Arrow would read Avro's milliseconds as nanoseconds
                     raise ConfigError(
                         f"schema: column {field.name!r}: an Avro time of day must be read as int or bigint"
                     )

@@ -137,7 +137,7 @@ sinks: [{noop: }]
         (
             "partition_by: [country]}",
             "counts: n}",
-            "line 12: unknown key 'counts' in sinks[0].parquet; it belongs next to parquet, not in it",
+            "line 12: unknown key 'counts' in sinks[0].parquet; put it beside the key parquet, not into that section",
         ),
         ("version: 1", "version: 9", "line 1: version 9 of the pipeline file is not supported: expected version: 1"),
         (
@@ -188,7 +188,7 @@ def test_errors_of_invalid_pipeline_settings_name_their_line(old: str, new: str,
 def test_quarantine_rule_is_rejected_if_a_sink_has_the_counts_setting() -> None:
     counted = changed("    name: table\n", "    name: table\n    counts: n\n")
 
-    assert "the rows of a sink with counts are aggregates, which rules cannot drop or quarantine" in refused(counted)
+    assert "a sink with the key counts stores aggregates, which rules cannot drop or quarantine" in refused(counted)
 
 
 @pytest.mark.parametrize(
@@ -369,7 +369,7 @@ def test_source_in_member_mode_gets_the_options_of_a_group_member() -> None:
         ("  group: g\n", "", "line 5: group_mode: member needs a group"),
         ("group: g", "group: g\n  read: table", "line 7: a table is read whole: group_mode must be standalone"),
         ("trigger: {every: 2 seconds}", "", "line 6: group_mode: member needs a continuous run, since a "
-         "rebalance would change the end of any other run. Use trigger: {every: 2 seconds} "
+         "rebalance would change the end offsets of an available-now run. Use trigger: {every: 2 seconds} "
          "and --continuous, or remove group_mode"),
         ("group: g", "group: g\n  watermark: {column: timestamp, delay: 1 minute}", "line 7: group_mode: member does "
          "not support windows and joins of streams: their state cannot move with a partition to another member"),
@@ -380,8 +380,8 @@ def test_source_in_member_mode_gets_the_options_of_a_group_member() -> None:
         ("12000", "12000\n    heartbeat.interval.ms: 12000", "line 9: heartbeat.interval.ms=12000 must be below "
          "session.timeout.ms=12000"),
         ("12000", "[1]", "line 8: kafka: session.timeout.ms: expected text, a number, true or false"),
-        ("session.timeout.ms: 12000", "group.id: x", "line 8: kafka: group.id: use the key group next to kafka "
-         "instead"),
+        ("session.timeout.ms: 12000", "group.id: x", "line 8: kafka: group.id: remove it, and set the key group "
+         "beside the key kafka"),
         ("session.timeout.ms: 12000", "enable.auto.commit: true", "line 8: option 'kafka.enable.auto.commit' is "
          "not supported: the query commits each completed micro-batch; see commitOffsets"),
     ],

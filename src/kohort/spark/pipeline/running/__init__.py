@@ -1,1 +1,1 @@
-"""Runs a pipeline: process, micro-batches and ledger."""
+"""Runs a pipeline: locks it for one process, processes its micro-batches, and counts its rows."""

@@ -27,7 +27,7 @@ class RunStopping(KohortError):
 
 
 class BatchRunner:
-    """Function for Spark's ``foreachBatch``. ``error``: last error of a micro-batch, before Spark wraps the error."""
+    """Function for Spark's ``foreachBatch``. ``error``: error of the failed micro-batch, without Spark's wrapper."""
 
     def __init__(
         self, pipeline: Pipeline, store: LedgerStore, on_entry: Callable[[Entry], None] = lambda _: None

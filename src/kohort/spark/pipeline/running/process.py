@@ -79,7 +79,7 @@ _STDERR: Final = 2
 
 
 class StopRequest:
-    """Sets ``requested`` at the first SIGINT or SIGTERM.
+    """Sets the event ``requested`` at the first SIGINT or SIGTERM. A second signal calls the previous handler.
 
     Has no effect outside the main thread, or on ignored signals.
     """

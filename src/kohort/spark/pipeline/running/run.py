@@ -147,7 +147,8 @@ class PipelineRun:
     def _stop(self, query: StreamingQuery) -> None:
         if query.isActive:
             self._runner.end(LAST_EVENT_S)
-            with suppress(Exception):  # an interrupted micro-batch began after the stop request and has written nothing
+            # Ignore the error of an interrupted micro-batch: it began after the stop request and wrote nothing.
+            with suppress(Exception):
                 query.stop()
             if self._runner.error is not None:
                 raise without_stack_trace(self._runner.error) from None

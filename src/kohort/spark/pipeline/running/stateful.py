@@ -36,9 +36,9 @@ _STATE_NAMES: Final = {"symmetricHashJoin": "join", "stateStoreSave": "windows",
 
 
 def stream_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> DataFrame:
-    """Return the decodable rows of a source as a stream. Spark's metrics count all rows of the source.
+    """Return the decodable rows of a source as a stream, with the watermark of the source.
 
-    The stream has the watermark of the source.
+    Metrics in Spark's progress events count all rows of the source, also undecodable rows.
     """
     reader = spark.readStream.format("kohort").options(**stream_options(source, owner_of(pipeline)))
     keeps = any(r.otherwise == "quarantine" for r in pipeline.rules)
@@ -90,7 +90,7 @@ def check_streams(frame: DataFrame, pipeline: Pipeline) -> None:
 
 
 class StatefulRunner(BatchRunner):
-    """Applies rules to the rows that the steps return, and writes them.
+    """Applies rules to the rows that the steps return, and writes these rows to the sinks.
 
     Spark's progress event has the input row counts.
     """

@@ -26,7 +26,7 @@ def send_undecoded(rows: DataFrame, pipeline: Pipeline, batch: int) -> int:
 
 
 def send_quarantined(rows: DataFrame, pipeline: Pipeline, batch: int, verdicts: Sequence[str]) -> int:
-    """Send rows with these values of ``_failed`` as dead letters. Return the number of acknowledged letters."""
+    """Send rows whose ``_failed`` is one of ``verdicts`` as dead letters. Return the number of acknowledged letters."""
     letters = _letters_of(pipeline)
     names, reasons = f.lit(None).cast("string"), f.lit(None).cast("string")
     for verdict in verdicts:

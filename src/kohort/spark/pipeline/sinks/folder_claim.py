@@ -82,7 +82,7 @@ def _owners_of(folder: ParquetFolder) -> set[PipelineOwner]:
 
 
 def _owned_ids(folder: ParquetFolder) -> set[str]:
-    """Return the owner ids that this pipeline has used in the folder: the current id, and the ids before resets."""
+    """Return the ids of this pipeline's owner files in the folder. A reset of the pipeline changes its id."""
     mine = folder.owner
     # Another group member may have the same checkpoint path, in a container with its own volume.
     return {

@@ -1,4 +1,4 @@
-"""Files of a Parquet sink: each row of a micro-batch exactly once, and only data files for readers.
+"""Files of a Parquet sink. The output folder has each row exactly once, and readers see no incomplete files.
 
 Spark writes a micro-batch into a staging folder beside the checkpoint. The staged files are then renamed into the
 output folder, in the folders of the partition columns: ``batch-0000000007-0000-1f3c9a2b.parquet``. The name starts with
@@ -171,8 +171,8 @@ class ParquetFolder:
             if _MERGED.fullmatch(file.path.name):
                 raise SinkRefused(
                     f"{file.path} has rows up to micro-batch {file.last}, but the checkpoint continues at "
-                    f"micro-batch {batch}, so it is another checkpoint. Remove files and checkpoint with kohort "
-                    "pipeline reset --outputs"
+                    f"micro-batch {batch}: the file is from another checkpoint. Remove files and checkpoint with "
+                    "kohort pipeline reset --outputs"
                 )
         for file in repeated:
             file.path.unlink(missing_ok=True)
@@ -199,7 +199,7 @@ class ParquetFolder:
                 self._complete_compaction()
 
     def compact(self, upto: int, *, large: int = LARGE_BYTES) -> Compacted | None:
-        """Merge small files of complete micro-batches up to ``upto`` into files of about ``large`` bytes.
+        """Merge small files into files of about ``large`` bytes. ``upto``: last micro-batch whose files are merged.
 
         Returns None if another process is compacting the folder.
         """
@@ -239,7 +239,7 @@ class ParquetFolder:
     def _complete_compaction(self) -> None:
         """Complete an interrupted compaction from its note file, which lists the merged file and the input files."""
         if not self._note.exists():
-            for incomplete in self._work.glob("*.parquet"):  # without a note file, a merged file is incomplete
+            for incomplete in self._work.glob("*.parquet"):  # no note file lists these files, so they are incomplete
                 incomplete.unlink(missing_ok=True)
             return
         try:
@@ -276,7 +276,7 @@ def folder_of(pipeline: Pipeline, sink: FolderOutput) -> ParquetFolder:
     owner = owner_of(pipeline)
     work = pipeline.state / "sinks" / sink.name
     if isinstance(sink, Summary):
-        # members of a group share the folder of a sink, but not the folder of a summary
+        # group members share the folder of a Parquet sink, but each member needs its own folder for a summary
         owner, work = (owner._replace(group=""), pipeline.state / "summaries" / sink.name)
     if _device(sink.path) != _device(work):
         work = sink.path / f"_kohort-{owner.id}"  # Parquet readers skip names that start with _
