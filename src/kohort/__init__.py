@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from kohort.client.admin.acls import AclBinding, AclBindingFilter
     from kohort.client.admin.model import (
         ClusterDescription, ConfigEntry, ConfigResource, CreatedTopic, FirstRecord, GroupDescription,
-        GroupListing, ListedOffset, LogEnds, MemberDescription, NewTopic, PartitionDescription,
+        GroupListing, ListedOffset, LogDirDescription, LogEnds, MemberDescription, NewTopic, PartitionDescription,
         PartitionOffset, ProducerState, Reassignment, TopicDescription, TopicListing, TransactionDescription,
         TransactionListing,
     )  # fmt: skip
@@ -79,7 +79,7 @@ _LATE: Final = {
     "kohort.client.admin.acls": "AclBinding AclBindingFilter",
     "kohort.client.admin.model": """
         ClusterDescription ConfigEntry ConfigResource CreatedTopic FirstRecord GroupDescription GroupListing
-        ListedOffset LogEnds MemberDescription NewTopic PartitionDescription PartitionOffset ProducerState
+        ListedOffset LogDirDescription LogEnds MemberDescription NewTopic PartitionDescription PartitionOffset ProducerState
         Reassignment TopicDescription TopicListing TransactionDescription TransactionListing
     """,
     "kohort.client.admin.operations": "Results",
@@ -103,7 +103,8 @@ __all__ = [
     "ConfigResource", "ConnectionFailed", "Consumer", "ConsumerGroup", "ConsumerOptions", "CorruptLog",
     "CorruptRecord", "CreatedTopic", "DataDirInUse", "Delivery", "ErrorCode", "FirstRecord", "GroupDescription",
     "GroupHandler", "GroupListing", "GroupMetadata", "GroupSession", "Handler", "HandlerFailed", "Instrumentation",
-    "KohortError", "ListedOffset", "LogEnds", "LogTruncated", "MeasuredClient", "MemberDescription",
+    "KohortError", "ListedOffset", "LogDirDescription", "LogEnds", "LogTruncated", "MeasuredClient",
+    "MemberDescription",
     "MemberSubscription", "MetricName", "MetricsCollector", "MetricsSnapshot", "MissingExtra", "NewTopic",
     "NoOffsetForPartition", "Node", "NotKafka", "OffsetAndMetadata", "OffsetAndTimestamp", "PartitionDescription",
     "PartitionOffset", "Producer", "ProducerFenced", "ProducerOptions", "ProducerState", "ProtocolError",

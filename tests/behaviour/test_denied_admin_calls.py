@@ -42,6 +42,7 @@ CALLS: dict[str, list[Callable[[kohort.Admin], Any]]] = {
     "elect_leaders": [lambda a: a.elect_leaders([TP], check=False)],
     "reassign_partitions": [lambda a: a.reassign_partitions({TP: [1]})],
     "list_reassignments": [lambda a: a.list_reassignments()],
+    "describe_log_dirs": [lambda a: a.describe_log_dirs()[1]],
     "describe_transactions": [lambda a: a.describe_transactions([ID])[ID]],
     "fence_producers": [lambda a: a.fence_producers([ID])],
     "describe_producers": [lambda a: a.describe_producers([TP])[TP]],

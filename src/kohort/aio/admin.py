@@ -24,6 +24,7 @@ from kohort.client.admin.model import (
     GroupDescription,
     GroupListing,
     ListedOffset,
+    LogDirDescription,
     Reassignment,
     TopicDescription,
     TopicListing,
@@ -200,6 +201,17 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
         """Return the reassignments in flight as a mapping of partitions to reassignments (KIP-455)."""
         operation = node_operations.list_reassignments(self._metadata, timeout_ms=self._limit(timeout_ms))
         return await self._run("list_reassignments", operation, timeout_ms)
+
+    async def describe_log_dirs(
+        self, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
+    ) -> Results[int, list[LogDirDescription]]:
+        """Return the log directories of each broker, with the size of each partition in bytes (KIP-113).
+
+        ``partitions=None`` means all partitions. ``results[node_id]`` raises the error of a broker, such as ApiError
+        (CLUSTER_AUTHORIZATION_FAILED) without DESCRIBE on the cluster.
+        """
+        operation = node_operations.describe_log_dirs(self._metadata, partitions)
+        return await self._run("describe_log_dirs", operation, timeout_ms)
 
     async def list_groups(
         self, *, states: Sequence[str] = (), types: Sequence[str] = (), timeout_ms: int | None = None
@@ -402,6 +414,7 @@ class Admin(OtherNames):
     elect_leaders = _blocking(AsyncAdmin.elect_leaders)
     reassign_partitions = _blocking(AsyncAdmin.reassign_partitions)
     list_reassignments = _blocking(AsyncAdmin.list_reassignments)
+    describe_log_dirs = _blocking(AsyncAdmin.describe_log_dirs)
     list_transactions = _blocking(AsyncAdmin.list_transactions)
     describe_transactions = _blocking(AsyncAdmin.describe_transactions)
     fence_producers = _blocking(AsyncAdmin.fence_producers)

@@ -9,6 +9,7 @@ import pytest
 from kohort import ConfigResource, NewTopic
 from kohort.broker.broker import Broker
 from kohort.client.admin import groups as admin_groups
+from kohort.client.admin import nodes as admin_nodes
 from kohort.client.admin import offsets as admin_offsets
 from kohort.client.admin import topics as admin_topics
 from kohort.client.admin.operations import AdminMachine, Ask, Pause, ask
@@ -29,9 +30,11 @@ from kohort.errors import (
 )
 from kohort.log.storage import MemoryStorage
 from kohort.model import OffsetAndMetadata, TopicPartition
+from kohort.wire.messages.configs import DescribeConfigsRequest
 from kohort.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from kohort.wire.messages.group_admin import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from kohort.wire.messages.group_classic import HeartbeatRequest, HeartbeatResponse
+from kohort.wire.messages.log_dirs import DescribeLogDirsResponse, DescribeLogDirsResult
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseBroker
 from kohort.wire.record_batch import NewRecord
 from kohort_lab.machines.loop import Loop
@@ -147,6 +150,69 @@ def test_describe_configs_returns_value_and_source_of_each_option(world):
     assert list(results.errors) == [ConfigResource("topic", "nowhere")]
     with pytest.raises(UsageError, match="resource kind 'tpoic' has no options"):
         world.run(admin_topics.describe_configs(world.metadata, [ConfigResource("tpoic", "orders")]))
+
+
+def noting_sizes(operation, sizes):
+    """Run an operation, and note the number of resources in each DescribeConfigs request."""
+    answers = None
+    while True:
+        try:
+            asks = operation.send(answers)
+        except StopIteration as end:
+            return end.value
+        sizes += [len(one.request.resources) for one in asks if isinstance(one.request, DescribeConfigsRequest)]
+        answers = yield asks
+
+
+def test_describe_configs_sends_one_request_for_many_topics(world):
+    names = [f"topic-{n}" for n in range(admin_topics.MAX_DESCRIBED + 1)]
+    for name in names[::2]:
+        world.create(name)
+    resources = [ConfigResource("topic", name) for name in names] + [ConfigResource("broker", "1")]
+    call = admin_topics.describe_configs(world.metadata, resources, ["cleanup.policy"])
+    sent = []
+
+    found = world.run(noting_sizes(call, sent))
+
+    assert sent == [1, admin_topics.MAX_DESCRIBED, 1]
+    assert {name for name in names if ConfigResource("topic", name) not in found.errors} == set(names[::2])
+    assert found[ConfigResource("topic", "topic-0")]["cleanup.policy"].value == "delete"
+
+
+def test_describe_log_dirs_returns_size_of_each_partition(world):
+    world.create("orders", 2)
+    orders = [TopicPartition("orders", n) for n in range(2)]
+
+    (folder,) = world.run(admin_nodes.describe_log_dirs(world.metadata, orders[:1]))[1]
+    (whole,) = world.run(admin_nodes.describe_log_dirs(world.metadata, None))[1]
+
+    assert folder.sizes == {orders[0]: 0}
+    assert set(whole.sizes) >= set(orders)
+    assert folder.error is None
+
+
+@pytest.mark.parametrize(
+    ("response", "missing"),
+    [
+        (DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED), True),
+        (DescribeLogDirsResponse(results=[]), True),
+        (DescribeLogDirsResponse(results=[DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR)]), False),
+    ],
+)
+def test_describe_log_dirs_reports_denial_and_offline_directory(response, missing):
+    call = admin_nodes.describe_log_dirs(Metadata(AdminConfig(bootstrap_servers=["one:9092"]), random.Random(2)), None)
+    call.send(None)
+    call.send([MetadataResponse(brokers=[MetadataResponseBroker(node_id=4, host="one", port=9092)])])
+
+    with pytest.raises(StopIteration) as end:
+        call.send([response])
+
+    found = end.value.value
+    if missing:
+        assert found.errors[4].code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    else:
+        assert found[4][0].error.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert found[4][0].total_bytes is None
 
 
 def test_committed_offsets_are_altered_and_listed_and_are_deleted_with_their_group(world):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kohort.errors import KohortError
 from kohort.model import NO_EPOCH, Node, TopicPartition
 
 
@@ -247,6 +248,20 @@ class FirstRecord(NamedTuple):
 
     offset: int
     timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirDescription:
+    """A log directory of a broker: sizes in bytes of its partitions and of its disk (KIP-113, KIP-827).
+
+    ``total_bytes`` and ``usable_bytes`` are None if the broker does not report them. ``error``: set if it is offline.
+    """
+
+    path: str
+    sizes: Mapping[TopicPartition, int]
+    total_bytes: int | None = None
+    usable_bytes: int | None = None
+    error: KohortError | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,17 @@
-"""Admin operations on leaders and replicas: elections and reassignments (KIP-455, KIP-460)."""
+"""Admin operations on leaders and replicas: elections, reassignments, sizes of logs (KIP-113, KIP-455, KIP-460)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
-from kohort.client.admin.model import Reassignment
+from kohort.client.admin.model import LogDirDescription, Reassignment
 from kohort.client.admin.operations import Operation, Results, results_of
-from kohort.client.admin.topics import to_controller
+from kohort.client.admin.topics import ask_every_broker, to_controller
 from kohort.client.requests.metadata import Metadata
 from kohort.errors import ApiError, ErrorCode, error_code
 from kohort.model import TopicPartition
+from kohort.wire.messages import log_dirs
 from kohort.wire.messages import reassignments as wire
 from kohort.wire.schema import Message
 
@@ -79,6 +80,42 @@ def list_reassignments(metadata: Metadata, *, timeout_ms: int) -> Operation[dict
         for topic in response.topics
         for p in topic.partitions
     }
+
+
+def describe_log_dirs(
+    metadata: Metadata, partitions: Iterable[TopicPartition] | None
+) -> Operation[Results[int, list[LogDirDescription]]]:
+    topics = None
+    if partitions is not None:
+        topics = [
+            log_dirs.DescribableLogDirTopic(topic=topic, partitions=[tp.partition for tp in of])
+            for topic, of in groupby(sorted(set(partitions)), key=lambda tp: tp.topic)
+        ]
+    answers = yield from ask_every_broker(metadata, log_dirs.DescribeLogDirsRequest(topics=topics))
+    found: Results[int, list[LogDirDescription]] = Results()
+    for node_id in answers:
+        if node_id in answers.errors:
+            found.refuse(node_id, answers.errors[node_id])
+        elif not answers[node_id].results:  # versions 1 and 2 have no error code: without a right, they are empty
+            found.refuse(node_id, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"the log directories of {node_id}"))
+        else:
+            found.add(node_id, [_log_dir(result) for result in answers[node_id].results])
+    return found
+
+
+def _log_dir(result: log_dirs.DescribeLogDirsResult) -> LogDirDescription:
+    return LogDirDescription(
+        path=result.log_dir,
+        sizes={
+            TopicPartition(topic.name, p.partition_index): p.partition_size
+            for topic in result.topics
+            for p in topic.partitions
+            if not p.is_future_key
+        },
+        total_bytes=None if result.total_bytes < 0 else result.total_bytes,
+        usable_bytes=None if result.usable_bytes < 0 else result.usable_bytes,
+        error=ApiError(error_code(result.error_code), result.log_dir) if result.error_code else None,
+    )
 
 
 def _check(code: int, what: str) -> None:

@@ -293,6 +293,7 @@ REQUIRED_OPERATIONS: Final[Mapping[str, Mapping[ErrorCode, str]]] = MappingProxy
         "elect_leaders": {_CLUSTER: "ALTER"},
         "reassign_partitions": {_CLUSTER: "ALTER"},
         "list_reassignments": {_CLUSTER: "DESCRIBE"},
+        "describe_log_dirs": {_CLUSTER: "DESCRIBE"},
         "describe_transactions": {_ID: "DESCRIBE"},
         "fence_producers": {_ID: "WRITE"},
         "describe_producers": {_TOPIC: "READ"},

@@ -41,6 +41,8 @@ CONFIG_DEFAULT_SOURCE: Final = 5
 DELETE_BY_STATE_FROM: Final = 6
 SET: Final = 0
 DELETE: Final = 1
+MAX_DESCRIBED: Final = 100
+"""Maximum number of topics or groups in one DescribeConfigs request. A topic has some 30 options."""
 
 
 def cluster(metadata: Metadata, topics: Iterable[str] | None = ()) -> Operation[MetadataResponse]:
@@ -155,25 +157,43 @@ def describe_configs(
     metadata: Metadata, resources: Sequence[ConfigResource], names: Iterable[str] | None = None
 ) -> Operation[Results[ConfigResource, dict[str, ConfigEntry]]]:
     yield from cluster(metadata)
-    asks = []
     keys = None if names is None else list(names)
-    for resource in resources:
-        requested = configs.DescribeConfigsResource(
-            resource_type=_kind(resource.kind), resource_name=resource.name, configuration_keys=keys
-        )
-        node_id = int(resource.name) if resource.kind == "broker" and resource.name.isdigit() else ANY_NODE
-        asks.append(Ask(configs.DescribeConfigsRequest(resources=[requested]), node_id))
-    answers = yield asks
+    requests = [(_node_of(batch[0]), batch) for batch in _batches(resources)]
+    answers = yield [Ask(_describe_configs(batch, keys), node_id) for node_id, batch in requests]
     results: Results[ConfigResource, dict[str, ConfigEntry]] = Results()
-    for resource, answer in zip(resources, answers, strict=True):
+    for (_, batch), answer in zip(requests, answers, strict=True):
         if isinstance(answer, KohortError):
-            results.refuse(resource, answer)
+            for resource in batch:
+                results.refuse(resource, answer)
             continue
         assert isinstance(answer, configs.DescribeConfigsResponse)
-        for result in answer.results:
+        described = {(one.resource_type, one.resource_name): one for one in answer.results}  # Kafka changes the order
+        for resource in batch:
+            result = described[_kind(resource.kind), resource.name]
             entries = {config.name: _entry(config) for config in result.configs}
             results.add_or_refuse(resource, entries, result.error_code, result.error_message)
     return results
+
+
+def _batches(resources: Sequence[ConfigResource]) -> list[list[ConfigResource]]:
+    """Split resources into requests: one for each broker, and one for up to ``MAX_DESCRIBED`` other resources."""
+    of_brokers = [[resource] for resource in resources if _node_of(resource) != ANY_NODE]
+    others = [resource for resource in resources if _node_of(resource) == ANY_NODE]
+    return of_brokers + [others[at : at + MAX_DESCRIBED] for at in range(0, len(others), MAX_DESCRIBED)]
+
+
+def _node_of(resource: ConfigResource) -> int:
+    return int(resource.name) if resource.kind == "broker" and resource.name.isdigit() else ANY_NODE
+
+
+def _describe_configs(batch: Sequence[ConfigResource], keys: list[str] | None) -> configs.DescribeConfigsRequest:
+    requested = [
+        configs.DescribeConfigsResource(
+            resource_type=_kind(resource.kind), resource_name=resource.name, configuration_keys=keys
+        )
+        for resource in batch
+    ]
+    return configs.DescribeConfigsRequest(resources=requested)
 
 
 def alter_configs(
