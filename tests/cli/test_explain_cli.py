@@ -65,4 +65,4 @@ def test_since_option_of_group_why_accepts_only_durations(run):
         result = run("group", "why", "g", "--since", bad, code=2)
         assert "is not a duration: expected a number with s, m, h or d (30m)" in result.stderr
     result = run("group", "why", "g", "--since", "1h", "--last", "2", code=2)
-    assert "--last and --since exclude each other" in result.stderr
+    assert "--last, --rebalance and --since exclude each other" in result.stderr

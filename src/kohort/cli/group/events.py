@@ -163,6 +163,7 @@ pattern, such as a deployment, a crash loop or a storm, the output begins with t
 Examples:
   kohort group why my-group
   kohort group why my-group --since 1h
+  kohort group why my-group --rebalance 12
   kohort group why my-group --last 0 --output json | jq '.rebalances[].cause'
 """
 
@@ -176,19 +177,31 @@ Examples:
     help="Explain the N latest rebalances [1]; 0: all. Excludes --since.",
 )
 @click.option(
+    "--rebalance",
+    "key",
+    metavar="ID",
+    help="Explain one rebalance: its generation or epoch, or its id in JSON. Excludes --last and --since.",
+)
+@click.option(
     "--since", "since_ms", type=DURATION, help="Maximum age of the rebalances to explain, such as 30m, 1h or 2d."
 )
 @store_option
 @cluster_options
 @output_of(GroupRebalances)
 def why(
-    group_id: str, last: int | None, since_ms: int | None, store: Path | None, cluster: ClusterAccess, output: str
+    group_id: str,
+    last: int | None,
+    key: str | None,
+    since_ms: int | None,
+    store: Path | None,
+    cluster: ClusterAccess,
+    output: str,
 ) -> None:
     from kohort.insight.findings.rebalances import find_rebalances
     from kohort.insight.patterns import find_patterns
 
-    if last is not None and since_ms is not None:
-        raise click.UsageError("--last and --since exclude each other")
+    if sum(option is not None for option in (last, key, since_ms)) > 1:
+        raise click.UsageError("--last, --rebalance and --since exclude each other")
     entries = read_journal(cluster, group_id, store)
     found = find_rebalances(entries)
     if not found:
@@ -196,7 +209,9 @@ def why(
         raise NothingThere(f"the journal of {cluster.address} has {has} rebalance of group {group_id!r}")
     known = sum(rebalance.end != "no_rebalance" for rebalance in found)
     now_ms = int(time.time() * 1000)
-    if since_ms is None:
+    if key is not None:
+        shown = _with_key(found, group_id, key)
+    elif since_ms is None:
         shown = _latest(found, 1 if last is None else last)
     else:
         shown = [one for one in found if one.opened_at_ms + (one.took_ms or 0) >= now_ms - since_ms]
@@ -213,6 +228,15 @@ def why(
         if i or patterns:
             click.echo()
         print_rebalance(rebalance)
+
+
+def _with_key(found: list[RebalanceFinding], group_id: str, key: str) -> list[RebalanceFinding]:
+    shown = [finding for finding in found if finding.id in (key, f"{group_id}/{key}")]
+    if not shown:
+        ids = [finding.id.removeprefix(f"{group_id}/") for finding in found if finding.end != "no_rebalance"]
+        has = f"; the journal has {', '.join(ids[-5:])}" if ids else ""
+        raise NothingThere(f"group {group_id!r} has no rebalance {key!r}{has}")
+    return shown
 
 
 def _latest(found: list[RebalanceFinding], last: int) -> list[RebalanceFinding]:
