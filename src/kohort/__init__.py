@@ -79,8 +79,8 @@ _LATE: Final = {
     "kohort.client.admin.acls": "AclBinding AclBindingFilter",
     "kohort.client.admin.model": """
         ClusterDescription ConfigEntry ConfigResource CreatedTopic FirstRecord GroupDescription GroupListing
-        ListedOffset LogDirDescription LogEnds MemberDescription NewTopic PartitionDescription PartitionOffset ProducerState
-        Reassignment TopicDescription TopicListing TransactionDescription TransactionListing
+        ListedOffset LogDirDescription LogEnds MemberDescription NewTopic PartitionDescription PartitionOffset
+        ProducerState Reassignment TopicDescription TopicListing TransactionDescription TransactionListing
     """,
     "kohort.client.admin.operations": "Results",
     "kohort.client.admin.quotas": "ClientQuotaEntity QuotaMatch",
@@ -104,15 +104,14 @@ __all__ = [
     "CorruptRecord", "CreatedTopic", "DataDirInUse", "Delivery", "ErrorCode", "FirstRecord", "GroupDescription",
     "GroupHandler", "GroupListing", "GroupMetadata", "GroupSession", "Handler", "HandlerFailed", "Instrumentation",
     "KohortError", "ListedOffset", "LogDirDescription", "LogEnds", "LogTruncated", "MeasuredClient",
-    "MemberDescription",
-    "MemberSubscription", "MetricName", "MetricsCollector", "MetricsSnapshot", "MissingExtra", "NewTopic",
-    "NoOffsetForPartition", "Node", "NotKafka", "OffsetAndMetadata", "OffsetAndTimestamp", "PartitionDescription",
-    "PartitionOffset", "Producer", "ProducerFenced", "ProducerOptions", "ProducerState", "ProtocolError",
-    "QuotaMatch", "Reassignment", "RebalanceListener", "Record", "RecordMetadata", "RecordsRefused", "Results",
-    "ScramCredentialInfo", "Secret", "StorageError", "SubscribedTopics", "SubscriptionPattern", "TokenProvider",
-    "TopicDescription", "TopicListing", "TopicPartition", "TransactionDescription", "TransactionFailed",
-    "TransactionListing", "UndecodableValue", "UnsupportedVersion", "UsageError", "UserScramCredentialDeletion",
-    "UserScramCredentialUpsertion", "Wakeup", "__version__", "assignor", "instrument",
+    "MemberDescription", "MemberSubscription", "MetricName", "MetricsCollector", "MetricsSnapshot", "MissingExtra",
+    "NewTopic", "NoOffsetForPartition", "Node", "NotKafka", "OffsetAndMetadata", "OffsetAndTimestamp",
+    "PartitionDescription", "PartitionOffset", "Producer", "ProducerFenced", "ProducerOptions", "ProducerState",
+    "ProtocolError", "QuotaMatch", "Reassignment", "RebalanceListener", "Record", "RecordMetadata", "RecordsRefused",
+    "Results", "ScramCredentialInfo", "Secret", "StorageError", "SubscribedTopics", "SubscriptionPattern",
+    "TokenProvider", "TopicDescription", "TopicListing", "TopicPartition", "TransactionDescription",
+    "TransactionFailed", "TransactionListing", "UndecodableValue", "UnsupportedVersion", "UsageError",
+    "UserScramCredentialDeletion", "UserScramCredentialUpsertion", "Wakeup", "__version__", "assignor", "instrument",
 ]  # fmt: skip
 
 

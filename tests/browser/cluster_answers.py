@@ -19,6 +19,8 @@ ABOUT_ITSELF: Mapping[int, dict[str, Any]] = {
     },
 }  # fmt: skip
 
+LOGS = {"replicas": 86, "log_bytes": 7_340_032, "disk_bytes": 10**12, "disk_free_bytes": 10**11, "logs_unknown": None}
+
 
 def nodes(told: Told, incidents: Incidents) -> dict[str, Any]:
     rows = [
@@ -26,52 +28,101 @@ def nodes(told: Told, incidents: Incidents) -> dict[str, Any]:
             "node": node, "address": None if node == 2 else f"one:909{node}", "state": "stopped" if node == 2 else "up",
             "leads": 0 if node == 2 else 43, "group_partitions": 0 if node == 2 else 25, "controller": node == 0,
             **ABOUT_ITSELF[node],
+            **({"logs_unknown": WHY_NOT} if node else LOGS),
         }
         for node in NODES
     ]  # fmt: skip
     return told("console.nodes", nodes=rows, groups={"0": sorted(incidents), "1": []})
 
 
+EVIL = '<img src=x onerror="alert(1)">\u202eevil'
+WHY_NOT = "the user lacks DESCRIBE on the cluster"
+
+
+def _row(incidents: Incidents, name: str, number: int) -> dict[str, Any]:
+    """Return a topic: the first has all values, of the last one size, rate and options are unknown."""
+    looks = [i.looks[-1] for i in incidents.values() if name in i.looks[-1].partition_counts]
+    groups = [
+        {
+            "group": look.group, "health": "OK" if n else "STOP", "state": "Stable", "members": 2,
+            "partitions": look.partition_counts[name], "lag": 1_200 - n, "lag_unknown": n,
+        }
+        for n, look in enumerate(looks)
+    ]  # fmt: skip
+    known = number % 3 != 2
+    return {
+        "name": name, "topic_id": f"{number:022d}", "internal": False, "partitions": looks[0].partition_counts[name],
+        "without_leader": 0, "out_of_sync": looks[0].partition_counts[name], "offsets": 4_000,
+        "size_bytes": 5_000_000 if known else None, "records_per_s": 12.5 if known else None,
+        "cleanup_policy": "delete" if known else None, "retention_ms": "604800000" if known else None,
+        "retention_bytes": "-1" if known else None, "groups": groups, "groups_in_all": len(groups),
+        "unknown": {} if known else {"size": WHY_NOT, "rate": "a rate needs two samples", "options": WHY_NOT},
+    }  # fmt: skip
+
+
+def _names(incidents: Incidents) -> list[str]:
+    return sorted({topic for i in incidents.values() for topic in i.looks[-1].partition_counts})
+
+
 def topics(told: Told, incidents: Incidents) -> dict[str, Any]:
-    counts = {topic: n for i in incidents.values() for topic, n in i.looks[-1].partition_counts.items()}
-    rows = [
-        {"name": name, "topic_id": f"{n:022d}", "partitions": counts[name], "internal": False}
-        for n, name in enumerate(sorted(counts))
+    rows = [_row(incidents, name, n) for n, name in enumerate(_names(incidents))]
+    alone = {"groups": [], "groups_in_all": 0, "out_of_sync": 0}
+    others = [
+        {**rows[0], **alone, "name": EVIL, "cleanup_policy": "compact"},
+        {**rows[0], **alone, "name": "__consumer_offsets", "partitions": 50, "internal": True},
     ]
-    return told(
-        "topics.list", topics=[*rows, {**rows[0], "name": "__consumer_offsets", "partitions": 50, "internal": True}]
-    )
+    return told("console.topics", topics=[*rows, *others], left_out=0)
 
 
 def topic(told: Told, incidents: Incidents, name: str) -> dict[str, Any] | None:
-    look = next((i.looks[-1] for i in incidents.values() if name in i.looks[-1].partition_counts), None)
-    if look is None:
+    names = _names(incidents)
+    if name not in (*names, EVIL):
         return None
+    row = {**_row(incidents, name if name in names else names[0], 0), "name": name}
     partitions = [
         {
-            "partition": p.partition.partition, "leader": 0, "leader_epoch": 3, "replicas": [0, 1], "isr": [0],
-            "log_start_offset": p.log_start or 0, "log_end_offset": p.log_end or 0,
+            "partition": n, "leader": 0 if n else -1, "leader_epoch": 3, "replicas": [0, 1], "isr": [0],
+            "log_start_offset": 0 if n else None, "log_end_offset": 100 if n else None,
+            "size_bytes": 70_000 if n else None,
         }
-        for p in look.partitions
-        if p.partition.topic == name
+        for n in range(row["partitions"])
     ]  # fmt: skip
-    about = {"name": name, "topic_id": f"{1:022d}", "internal": False, "partitions": partitions}
-    return told("topics.describe", topics=[{**about, "configs": {"retention.ms": "3600000", "ssl.key": None}}])
+    options = [
+        {"name": "retention.ms", "value": "604800000", "source": "topic", "secret": False},
+        {"name": "ssl.key", "value": None, "source": "static broker", "secret": True},
+        {"name": "cleanup.policy", "value": "delete", "source": "default", "secret": False},
+    ]
+    return told("console.topic", topic=row, partitions=partitions, options=options)
 
 
 def topic_records(told: Told, name: str, params: Mapping[str, str]) -> dict[str, Any]:
-    many, end = int(params.get("count", 20)), 100
-    first = min(int(params["offset"]) if "offset" in params else end - many, end)
+    """Return 20 records of a log of 100, and one match in five for a search."""
+    partition, end = int(params.get("partition") or 0), 100
+    first, until = end - 20, end
+    if "ranges" in params:
+        first, until = (int(part) for part in params["ranges"].rpartition(":")[2].split("-"))
+    elif "offset" in params:
+        first, until = int(params["offset"]), min(end, int(params["offset"]) + 20)
+    values: list[Any] = [
+        f"record <i>of</i> {name}", '{"id":12345678901234567890,"of":["<b>x</b>"]}', {"base64": "AP8="}, None, EVIL,
+    ]  # fmt: skip
     records = [
         {
-            "read": "next" if n == first else "no", "offset": n, "timestamp_ms": 1_700_000_000_000 + n,
-            "key": None, "value": f"record {n} <i>of</i> {name}", "headers": [],
+            "partition": partition, "offset": n, "timestamp_ms": 1_700_000_000_000 + n,
+            "key": EVIL if n % 2 else f"k-{n}", "key_size": 4, "value": values[n % 5],
+            "value_size": 100_000 if n % 5 == 4 else 20,
+            "headers": [{"name": EVIL, "value": EVIL, "size": 30}], "headers_left_out": n % 2,
         }
-        for n in range(first, min(end, first + many))
+        for n in range(first, until, 5 if params.get("text") else 1)
     ]  # fmt: skip
+    searched = {
+        "partition": partition, "log_start_offset": 0, "log_end_offset": end, "first": first, "until": until,
+    }  # fmt: skip
     return told(
-        "group.peek", group="", topic=name, partition=int(params["partition"]), committed=first, log_start_offset=0,
-        log_end_offset=end, records=records,
+        "console.records", topic=name, records=records, searched=[searched], searched_records=until - first,
+        searched_bytes=2_048, stopped="records" if params.get("text") else None,
+        earlier=f"{partition}:{max(0, first - 20)}-{first}" if first else None,
+        later=f"{partition}:{until}-{min(end, until + 20)}" if until < end else None,
     )  # fmt: skip
 
 
@@ -112,7 +163,7 @@ def answer_of_cluster(
             return topics(told, incidents)
         case ["topics", name]:
             return topic(told, incidents, name)
-        case ["topics", name, "peek"]:
+        case ["topics", name, "records"]:
             return topic_records(told, name, params)
         case ["pipelines"]:
             return pipelines(told)

@@ -15,7 +15,7 @@ SCHEMAS = Path(__file__).parents[2] / "docs" / "schemas"
 OF_GROUP = ("", "timeline", "rebalances", "events", "fenced", "peek", "lag-history", "clients", "causes")
 WHOLE = (
     "cluster", "groups", "doctor", "causes", "nodes", "topics", "topics/orders",
-    "topics/orders/peek?partition=0", "pipelines", "explain/MAX_POLL_EXCEEDED",
+    "topics/orders/records?partition=0", "pipelines", "explain/MAX_POLL_EXCEEDED",
 )  # fmt: skip
 
 

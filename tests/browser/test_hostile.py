@@ -82,3 +82,30 @@ def test_names_in_markdown_cannot_break_table(open_page):
     table = page.evaluate("import('/static/parts/words.js').then(w => w.markdownTable(['A'], [['x|y\\n`z`'], [null]]))")
 
     assert table.splitlines() == ["| A |", "| --- |", "| x\\|y⟨U+000A⟩\\`z\\` |", "| \u2013 |"]
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/records", "/records?show=json", "/records?show=hex", "/groups", "/configuration"]
+)
+def test_markup_in_topic_key_value_and_header_is_shown_as_text(open_page, path):
+    from urllib.parse import quote
+
+    page = open_page(f"/topics/{quote(EVIL, safe='')}{path}")
+
+    page.get_by_role("heading", level=1).get_by_text(SHOWN).wait_for()
+    page.wait_for_load_state("networkidle")
+    if "records" in path:
+        page.get_by_role("table", name="Records").get_by_text("onerror").first.wait_for()
+        page.get_by_role("searchbox", name="Contains").fill(EVIL)
+        page.get_by_role("button", name="Search", exact=True).click()
+        page.wait_for_load_state("networkidle")
+    assert page.locator("img").count() == 1  # the only image is the page's own
+    assert page.locator("main td i, main pre b").count() == 0
+    assert "\u202e" not in page.locator("main").inner_text()
+
+
+def test_markup_in_topic_name_is_text_in_list_of_topics(open_page):
+    page = open_page("/topics")
+
+    page.get_by_role("table", name="Topics").get_by_text(SHOWN).first.wait_for()
+    assert page.locator("img").count() == 1

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from browser.answers import Answer, told
 from browser.expecting import expect
 from browser.lively import make_live
 
@@ -23,7 +24,12 @@ VIEWS = {
     "/doctor": "Doctor",
     "/causes": "Share of time that groups were stable",
     "/topics": "Topics",
-    "/topics/orders?peek=orders-0": "Records of orders-0",
+    "/topics/orders": "Partitions",
+    "/topics/orders/records": "Records",
+    "/topics/orders/records?show=json&text=a&start=offset&value=1": "Records",
+    "/topics/orders/records?show=hex": "Records",
+    "/topics/orders/groups": "Groups that read it",
+    "/topics/orders/configuration": "Configuration",
     "/brokers": "Brokers and coordination",
     "/pipelines": "Pipelines",
     "/nowhere": "This view does not exist",
@@ -145,7 +151,7 @@ def test_view_is_copied_as_command_and_markdown(open_page):
 
     page.get_by_role("button", name="Copy as command").click()
     page.get_by_role("button", name="copied").wait_for()
-    assert page.evaluate("navigator.clipboard.readText()") == "kohort group why checkout --last 0"
+    assert page.evaluate("navigator.clipboard.readText()") == "kohort group why checkout --rebalance 9"
     page.get_by_role("button", name="Copy as Markdown").click()
     page.get_by_role("button", name="copied").nth(1).wait_for()
     text = page.evaluate("navigator.clipboard.readText()")
@@ -154,13 +160,57 @@ def test_view_is_copied_as_command_and_markdown(open_page):
 
 
 def test_failed_request_is_shown_with_advice(canned, open_page, problems):
-    page = open_page("/groups/nobody/overview")
+    canned.answers["/api/v1/doctor"] = lambda _: Answer(503, told("console.error", error="no answer", advice="retry"))
+    page = open_page("/doctor")
 
     page.get_by_role("alert").first.wait_for()
-    assert "Group 'nobody' does not exist." in page.get_by_role("alert").first.inner_text()
-    assert "See the list of groups." in page.get_by_role("alert").first.inner_text()
+    assert "No answer." in page.get_by_role("alert").first.inner_text()
+    assert "Retry." in page.get_by_role("alert").first.inner_text()
+    assert all("503" in problem for problem in problems)
+    problems.clear()
+
+
+@pytest.mark.parametrize("tab", ["overview", "members", "partitions", "what-if", "offsets", "timeline", "rebalances"])
+def test_missing_group_is_one_sentence_in_every_view(open_page, problems, tab):
+    page = open_page(f"/groups/nobody/{tab}")
+
+    expect(page.get_by_text("Group 'nobody' does not exist.")).to_have_count(1)
+    expect(page.get_by_role("alert")).to_have_count(1)
+    page.wait_for_load_state("networkidle")
+    expect(page.get_by_role("alert")).to_have_count(1)
     assert all("404" in problem for problem in problems)
     problems.clear()
+
+
+def test_advice_links_to_views_that_help(open_page):
+    page = open_page("/doctor")
+
+    page.get_by_role("link", name="show the offsets").first.click()
+
+    expect(page.get_by_role("heading", name="Offsets, and other changes")).to_be_visible()
+
+
+def test_advice_on_stalled_partition_links_to_its_next_record(canned, open_page):
+    finding = {
+        "rule": "stalled", "severity": "error", "group": "checkout", "sentence": "orders-0 stalls", "advice": "look",
+        "confidence": "high", "member": None, "partitions": ["orders-0"], "evidence": [],
+    }  # fmt: skip
+    canned.answers["/api/v1/doctor"] = lambda _: told("doctor", examined=1, findings=[finding])
+    page = open_page("/doctor")
+
+    page.get_by_role("link", name="peek at the next record of orders-0").click()
+
+    expect(page.get_by_role("region", name="records of orders-0")).to_be_visible()
+
+
+def test_help_lists_keys_of_all_views(open_page):
+    page = open_page("/groups")
+    page.get_by_role("heading", name="Groups", exact=True).wait_for()
+    page.keyboard.press("?")
+
+    help_text = page.get_by_role("dialog")
+    for said in ("topics", "zoom in", "of a group: what-if", "of a group: causes", "of a group: offsets"):
+        expect(help_text).to_contain_text(said)
 
 
 def test_rebalance_view_shows_joins_of_members(open_page):

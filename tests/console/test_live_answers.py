@@ -34,9 +34,10 @@ PATHS = {
     "/causes": "console.causes",
     "/causes/software": "console.causes-software",
     "/nodes": "console.nodes",
-    "/topics": "topics.list",
-    "/topics/orders": "topics.describe",
-    "/topics/orders/peek?partition=1": "group.peek",
+    "/topics": "console.topics",
+    "/topics/orders": "console.topic",
+    "/topics/orders/records?partition=1": "console.records",
+    "/topics/orders/records?text=order&in=value": "console.records",
     "/pipelines": "console.pipelines",
     "/explain/MAX_POLL_EXCEEDED": "explain",
 }
@@ -115,6 +116,12 @@ def test_missing_or_invalid_request_is_error_with_advice(orders, client):
         "/groups/billing/events?at=-1": 400,
         "/groups/%ff": 400,
         "/topics/nope": 404,
+        "/topics/nope/records": 404,
+        "/topics/orders/records?partition=7": 404,
+        "/topics/orders/records?ranges=0:a-b": 400,
+        "/topics/orders/records?text=a&in=colour": 400,
+        "/topics/orders/records?offset=1&time=1": 400,
+        "/topics/orders/records?text=" + "a" * 1_001: 400,
         "/explain/NOPE": 404,
     }.items():
         response = client.get(path)

@@ -39,8 +39,8 @@ class Site:
     def __init__(self, client, admin, clock):
         self.client, self.admin, self.clock = client, admin, clock
 
-    def allow(self, kind, name):
-        self.admin.create_acls([AclBinding(kind, name, "User:alice", "describe")])
+    def allow(self, kind, name, operation="describe"):
+        self.admin.create_acls([AclBinding(kind, name, "User:alice", operation)])
         self.clock.now_s += RIGHTS_S
 
     def status(self, path):
@@ -129,6 +129,43 @@ def test_group_answer_hides_topics_without_right(site):
     assert set(history["topics"]) == {"seen"}
     assert set(history["lag"]) == {None}
     assert [topic["name"] for topic in site.client.get("/topics").json["topics"]] == ["seen"]
+
+
+def test_describe_right_on_topic_shows_offsets_but_no_options_sizes_or_records(site):
+    site.allow("topic", "seen")
+    told = site.client.get("/topics/seen").json
+    assert [(one["log_start_offset"], one["log_end_offset"], one["size_bytes"]) for one in told["partitions"]] == [
+        (0, 5, None)
+    ]
+    assert (told["options"], told["topic"]["cleanup_policy"], told["topic"]["groups"]) == (None, None, [])
+    assert told["topic"]["unknown"] == {
+        "size": "the user lacks DESCRIBE on the cluster",
+        "rate": "a rate needs two samples, some seconds apart",
+        "options": "the user lacks DESCRIBE_CONFIGS on the topic",
+    }
+    (row,) = site.client.get("/topics").json["topics"]
+    assert (row["name"], row["offsets"], row["size_bytes"]) == ("seen", 5, None)
+    (node,) = site.client.get("/nodes").json["nodes"]
+    assert (node["log_bytes"], node["logs_unknown"]) == (None, "the user lacks DESCRIBE on the cluster")
+    refused = site.client.get("/topics/seen/records")
+    assert (refused.status, refused.json["advice"]) == (403, "request an ACL for your user")
+    for path in ("", "/records", "/records?partition=0&text=x"):
+        assert site.status(f"/topics/hidden{path}") in (403, 404)
+
+
+def test_topic_views_show_what_each_further_right_allows(site):
+    for kind, name, operation in (
+        ("topic", "seen", "describe"), ("topic", "seen", "read"), ("topic", "seen", "describe_configs"),
+        ("group", "open", "describe"), ("cluster", "kafka-cluster", "describe"),
+    ):  # fmt: skip
+        site.allow(kind, name, operation)
+    told = site.client.get("/topics/seen").json
+    assert [one["group"] for one in told["topic"]["groups"]] == ["open"]
+    assert told["topic"]["size_bytes"] > 0
+    assert told["topic"]["cleanup_policy"] == "delete"
+    assert len(site.client.get("/topics/seen/records?text=x").json["records"]) == 5
+    assert "hidden" not in site.client.get("/topics").body.decode()
+    assert site.client.get("/nodes").json["nodes"][0]["log_bytes"] > 0
 
 
 def test_revoked_right_ends_after_cache_time(site):

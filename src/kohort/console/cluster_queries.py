@@ -1,4 +1,4 @@
-"""API answers that need queries of the cluster: member details, records, nodes, topics, what-if, pipelines."""
+"""API answers that need queries of the cluster: member details, records of a group, nodes, what-if, pipelines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from kohort.console.sources import ConsoleSource
 from kohort.errors import KohortError, UsageError
 from kohort.insight.names import printable
 from kohort.model import TopicPartition
-from kohort.results.cluster import TopicsDescribed, TopicsListed
 from kohort.results.console import CausesSoftware, ConsoleClients, ConsoleNodes, ConsolePipelines
 from kohort.results.groups import GroupDescribed, GroupPeek, GroupWhatIf
 from kohort.results.pipelines import PipelineStatus
@@ -26,10 +25,10 @@ from kohort.verbs.client_reports import (
     read_reports,
     software_of_triggers,
 )
-from kohort.verbs.cluster import describe_topic, listed_topics, node_rows
+from kohort.verbs.cluster import node_rows
 from kohort.verbs.describing import coordinators, described
-from kohort.verbs.groups import ends_of, is_missing, no_such_group
-from kohort.verbs.peeking import Ends, peek, position_of
+from kohort.verbs.groups import is_missing, no_such_group
+from kohort.verbs.peeking import peek, position_of
 from kohort.verbs.pipelines import pipeline_status
 from kohort.verbs.predicting import check_scenario, predict
 from kohort.verbs.refusals import NothingThere
@@ -109,15 +108,6 @@ class ClusterQueries:
         with clients.admin() as admin:
             return ConsoleNodes(nodes=node_rows(admin)[0], groups=groups)
 
-    def topics(self, clients: WatchClients) -> TopicsListed:
-        with clients.admin() as admin:
-            return listed_topics(admin, internal=True)
-
-    def topic(self, clients: WatchClients, name: str) -> TopicsDescribed:
-        with clients.admin() as admin:
-            topic = admin.describe_topics([name], timeout_ms=ADMIN_MS)[name]
-            return TopicsDescribed(topics=[describe_topic(admin, topic)])
-
     def peek(self, clients: WatchClients, group: str, place: TopicPartition, around: tuple[int, int]) -> GroupPeek:
         """Return records before and after a group's committed offset.
 
@@ -127,16 +117,6 @@ class ClusterQueries:
             ends = position_of(admin, group, place)
         before, after = (min(MOST_RECORDS, max(0, n)) for n in around)
         return peek(clients.consumer, group, place, ends, range(-before, after))
-
-    def peek_topic(self, clients: WatchClients, place: TopicPartition, at: int | None, many: int) -> GroupPeek:
-        """Read at most ``many`` records of a partition, from offset ``at`` on; None: read the last records."""
-        with clients.admin() as admin:
-            starts, ends = ends_of(admin, [place], "earliest"), ends_of(admin, [place], "latest")
-        if place not in ends:
-            raise NothingThere(f"partition {place} does not exist")
-        first = max(starts[place], ends[place] - many if at is None else min(at, ends[place]))
-        known = Ends(first, starts[place], ends[place])
-        return peek(clients.consumer, "", place, known, range(min(MOST_RECORDS, max(0, many))))
 
     def what_if(self, clients: WatchClients | None, group: str, request: WhatIfRequest) -> GroupWhatIf:
         """Predict the effect of a change on a group, without executing the change. Raises UsageError, NothingThere."""
@@ -212,11 +192,6 @@ def _peek(queries: ClusterQueries, query: ApiQuery, names: Sequence[str]) -> Gro
     return queries.peek(query.with_clients(), names[0], _partition(query, query.params.get("topic", "")), around)
 
 
-def _peek_topic(queries: ClusterQueries, query: ApiQuery, names: Sequence[str]) -> GroupPeek:
-    partition, count = _partition(query, names[0]), query.number("count", 20) or 0
-    return queries.peek_topic(query.with_clients(), partition, query.number("offset"), count)
-
-
 def _partition(query: ApiQuery, topic: str) -> TopicPartition:
     number = query.number("partition")
     if not topic or number is None or number >= 2**31:
@@ -240,8 +215,5 @@ CLUSTER_ROUTES: Final[tuple[Route[ClusterQueries], ...]] = (
         exported=True,
     ),
     Route("nodes", lambda c, q, _: c.nodes(q.with_clients())),
-    Route("topics", lambda c, q, _: c.topics(q.with_clients())),
-    Route("topics/{}", lambda c, q, names: c.topic(q.with_clients(), names[0])),
-    Route("topics/{}/peek", _peek_topic),
     Route("pipelines", lambda c, _, __: c.pipelines()),
 )

@@ -12,9 +12,10 @@ from kohort.console.cluster_queries import CLUSTER_ROUTES, ClusterQueries
 from kohort.console.guard import Rejected
 from kohort.console.routes import ApiQuery, Route
 from kohort.console.sources import ConsoleSource
+from kohort.console.topic_queries import TOPIC_ROUTES, TopicQueries
 from kohort.verbs.refusals import NothingThere
 
-ROUTES: Final[tuple[Route[Any], ...]] = (*ANSWERS, *CLUSTER_ROUTES, *CHANGES)
+ROUTES: Final[tuple[Route[Any], ...]] = (*ANSWERS, *CLUSTER_ROUTES, *TOPIC_ROUTES, *CHANGES)
 
 
 class ConsoleView:
@@ -32,11 +33,13 @@ class ConsoleView:
         self.source, self.full_rights = source, full_rights
         self.answers = ConsoleAnswers(source)
         self._queries = ClusterQueries(source, pipelines, full_rights=full_rights)
+        self._topics = TopicQueries(source)
         self._changes = changes
 
     def routes(self) -> Iterator[tuple[Route[Any], Any]]:
         yield from ((route, self.answers) for route in ANSWERS)
         yield from ((route, self._queries) for route in CLUSTER_ROUTES)
+        yield from ((route, self._topics) for route in TOPIC_ROUTES)
         yield from ((route, self._changes) for route in CHANGES)
 
     def answer(self, method: str, segments: Sequence[str], query: ApiQuery) -> Any:

@@ -28,6 +28,15 @@ class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
     """Longest delay of the node's event loop since its start, in ms."""
     unknown: str | None = None
     """Reason why the node's statistics are missing."""
+    replicas: int | None = None
+    """Number of partitions with a replica on the node."""
+    log_bytes: int | None = None
+    """Size of all logs on the node, in bytes."""
+    disk_bytes: int | None = None
+    """Size of the disks with the node's log directories, in bytes."""
+    disk_free_bytes: int | None = None
+    logs_unknown: str | None = None
+    """Reason why the sizes of logs are missing."""
 
 
 class NodesListed(Result, frozen=True, kw_only=True, tag="kohort/v1/nodes.list"):

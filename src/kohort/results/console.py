@@ -158,6 +158,136 @@ class ConsoleClients(Result, frozen=True, kw_only=True, tag="kohort/v1/console.c
     clients: list[ClientRow]
 
 
+class TopicGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """A group that reads a topic. ``members``: number of members that own partitions of the topic."""
+
+    group: str
+    health: str | None
+    state: str
+    members: int
+    partitions: int
+    lag: int | None
+    """Lag on the topic, in records: the sum over the partitions with a known lag. Null if all are unknown."""
+    lag_unknown: int
+    """Number of partitions of the topic with an unknown lag."""
+
+
+class ConsoleTopicRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic. Null fields are unknown; ``unknown`` has the reason for ``size``, ``offsets``, ``rate``, ``options``."""
+
+    name: str
+    topic_id: str
+    internal: bool
+    partitions: int
+    without_leader: int
+    """Number of partitions without a leader."""
+    out_of_sync: int
+    """Number of partitions with fewer in-sync replicas than replicas."""
+    offsets: int | None
+    """Number of offsets between log start and log end. Compaction and transactions leave offsets without a record."""
+    size_bytes: int | None
+    """Size in bytes of the largest replica of each partition, summed."""
+    records_per_s: float | None
+    """Growth of the log ends in offsets per second, since an earlier query of the console."""
+    cleanup_policy: str | None
+    retention_ms: str | None
+    retention_bytes: str | None
+    groups: list[TopicGroup]
+    groups_in_all: int
+    unknown: dict[str, str]
+
+
+class ConsoleTopics(Result, frozen=True, kw_only=True, tag="kohort/v1/console.topics"):
+    """Topics, the internal ones last. ``left_out``: number of topics above the limit of the console."""
+
+    LINES: ClassVar[str] = "topics"
+
+    topics: list[ConsoleTopicRow]
+    left_out: int
+
+
+class TopicPartitionState(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition of a topic. ``leader`` is -1 if the partition has no leader. Null fields are unknown."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: list[int]
+    isr: list[int]
+    log_start_offset: int | None
+    log_end_offset: int | None
+    size_bytes: int | None
+
+
+class TopicOption(msgspec.Struct, frozen=True, kw_only=True):
+    """An option of a topic. ``source``: ``topic`` if the topic overrides it. The value of a secret option is null."""
+
+    name: str
+    value: str | None
+    source: str
+    secret: bool
+
+
+class ConsoleTopic(Result, frozen=True, kw_only=True, tag="kohort/v1/console.topic"):
+    """A topic with its partitions, and its options: those that it overrides first. ``options``: null if unknown."""
+
+    topic: ConsoleTopicRow
+    partitions: list[TopicPartitionState]
+    options: list[TopicOption] | None
+
+
+class FoundHeader(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    value: str | dict[str, str] | None
+    size: int
+
+
+class FoundRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A record. Keys and values that are not UTF-8 are objects ``{"base64": ...}``. Long ones are cut.
+
+    ``key_size`` and ``value_size``: whole sizes in bytes. ``headers_left_out``: number of further headers.
+    """
+
+    partition: int
+    offset: int
+    timestamp_ms: int | None
+    key: str | dict[str, str] | None
+    key_size: int
+    value: str | dict[str, str] | None
+    value_size: int
+    headers: list[FoundHeader]
+    headers_left_out: int
+
+
+class SearchedRange(msgspec.Struct, frozen=True, kw_only=True):
+    """Searched offsets of a partition: from ``first`` (included) to ``until`` (excluded)."""
+
+    partition: int
+    log_start_offset: int
+    log_end_offset: int
+    first: int
+    until: int
+
+
+class ConsoleRecords(Result, frozen=True, kw_only=True, tag="kohort/v1/console.records"):
+    """Records of a topic, and the searched offsets.
+
+    ``earlier`` and ``later``: values of the parameter ``ranges`` that continue before or after; null at the log's ends.
+    """
+
+    LINES: ClassVar[str] = "records"
+
+    topic: str
+    records: list[FoundRecord]
+    searched: list[SearchedRange]
+    searched_records: int
+    searched_bytes: int
+    stopped: Literal["records", "bytes", "time", "matches"] | None
+    """Limit at which the search stopped; null if it read all ``ranges``."""
+    earlier: str | None
+    later: str | None
+
+
 class ConsolePipelines(Result, frozen=True, kw_only=True, tag="kohort/v1/console.pipelines"):
     pipelines: list[PipelineStatus]
 
@@ -184,6 +314,9 @@ CONSOLE_RESULTS = (
     CausesSoftware,
     ConsoleNodes,
     ConsoleClients,
+    ConsoleTopics,
+    ConsoleTopic,
+    ConsoleRecords,
     ConsolePipelines,
     ConsoleFailure,
 )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from kohort.errors import KohortError
+from kohort.errors import ApiError, ErrorCode, KohortError
 from kohort.model import TopicPartition, uuid_to_text
 from kohort.results.cluster import NodeRow, TopicAbout, TopicPartitionRow, TopicRow, TopicsListed
 from kohort.watch.cluster_queries import ADMIN_MS
@@ -35,9 +36,11 @@ def node_rows(admin: Admin) -> tuple[list[NodeRow], int]:
     leads = Counter(p.leader_id for topic in topics for p in topic.partitions)
     groups = Counter(p.leader_id for topic in topics if topic.name == OFFSETS_TOPIC for p in topic.partitions)
     statistics = {node.node_id: _statistics(admin, node.node_id) for node in described.nodes}
+    logs = log_statistics(admin)
     found = [
         NodeRow(
             **statistics[node.node_id],
+            **logs.get(node.node_id, {"logs_unknown": "the node did not report them"}),
             node=node.node_id,
             address=f"{node.host}:{node.port}",
             state="up",
@@ -65,6 +68,52 @@ def _statistics(admin: Admin, node_id: int) -> dict[str, Any]:
     if not options.keys() & set(STATISTICS.values()):
         return {"unknown": "not a kohort broker, or an old one: Apache Kafka reports these statistics only by JMX"}
     return {field: _number(options[name].value) if name in options else None for field, name in STATISTICS.items()}
+
+
+def log_statistics(admin: Admin) -> dict[int, dict[str, Any]]:
+    """Return the fields of ``NodeRow`` about logs and disks, of each broker that answers."""
+    try:
+        brokers = admin.describe_log_dirs(timeout_ms=ADMIN_MS)
+    except KohortError:
+        return {}
+    found: dict[int, dict[str, Any]] = {}
+    for node_id in brokers:
+        if node_id in brokers.errors:
+            found[node_id] = {"logs_unknown": reason(brokers.errors[node_id])}
+            continue
+        folders = brokers[node_id]
+        if any(folder.error is not None for folder in folders):
+            found[node_id] = {"logs_unknown": "a log directory is offline"}
+            continue
+        found[node_id] = {
+            "replicas": sum(len(folder.sizes) for folder in folders),
+            "log_bytes": sum(size for folder in folders for size in folder.sizes.values()),
+            "disk_bytes": total([folder.total_bytes for folder in folders]),
+            "disk_free_bytes": total([folder.usable_bytes for folder in folders]),
+        }
+    return found
+
+
+def total(values: Iterable[int | None]) -> int | None:
+    """Return the sum of values, None if a value is unknown."""
+    found = 0
+    for value in values:
+        if value is None:
+            return None
+        found += value
+    return found
+
+
+RIGHTS: Final = {
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "DESCRIBE on the cluster",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "DESCRIBE_CONFIGS on the topic",
+}
+
+
+def reason(error: KohortError) -> str:
+    """Return the short reason of a missing value: the missing right, or the error."""
+    right = RIGHTS.get(error.code) if isinstance(error, ApiError) else None
+    return str(error) if right is None else f"the user lacks {right}"
 
 
 def _number(text: str | None) -> int | None:

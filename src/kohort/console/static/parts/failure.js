@@ -16,7 +16,7 @@ export function Failure({ error, retry }) {
 }
 
 /** Make a sentence: capital letter, full stop. */
-function sentence(text) {
+export function sentence(text) {
   const shown = visible(text);
   return shown.charAt(0).toUpperCase() + shown.slice(1) + (/[.!?]$/.test(shown) ? "" : ".");
 }

@@ -66,6 +66,15 @@ export function count(value, thing) {
   return `${value === 0 ? "no" : number(value)} ${thing}${value === 1 ? "" : "s"}`;
 }
 
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+/** Format a size: "812 B", "1.2 MiB". */
+export function bytes(size) {
+  const power = size < 1024 ? 0 : Math.min(UNITS.length - 1, Math.floor(Math.log2(size) / 10));
+  const scaled = size / 1024 ** power;
+  return `${power && scaled < 100 ? scaled.toFixed(1) : Math.round(scaled)} ${UNITS[power]}`;
+}
+
 /** Format a rate: "0.5/s", "120/s". */
 export function rate(perSecond) {
   const digits = Math.abs(perSecond) < 10 && perSecond !== 0 ? perSecond.toFixed(1) : number(perSecond);

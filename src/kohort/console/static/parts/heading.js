@@ -1,15 +1,17 @@
 /** Head of a view: title, sentence, and buttons to copy or save its content. */
 import { html } from "./html.js";
 import { Copy } from "./copy.js";
+import { useFold } from "./fold.js";
 
 /**
  * @param {{title: any, sentence?: any, command?: string, markdown?: () => string, children?: any, level?: 1|2}} props
  *   `command`: the kohort command that shows the same.
  */
 export function Heading({ title, sentence, command, markdown, children, level = 1 }) {
-  return html`<div class="heading">
+  const fold = useFold("⋯", "tools of this view");
+  return html`<div class=${`heading ${fold.className}`}>
     <div class="heading-words">${level === 1 ? html`<h1>${title}</h1>` : html`<h2>${title}</h2>`}${sentence && html`<p class="sentence">${sentence}</p>`}</div>
-    <div class="heading-tools">${children}
+    ${fold.button}<div class="heading-tools folded">${children}
       ${command && html`<${Copy} label="Copy as command" text=${() => command} />`}
       ${markdown && html`<${Copy} label="Copy as Markdown" text=${markdown} />`}</div>
   </div>`;

@@ -3,11 +3,14 @@
  */
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { getJson, lengthOf } from "../data.js";
-import { isFrozen, onNews, useLive } from "./live.js";
+import { isFrozen, mode, onNews, useLive } from "./live.js";
 
 const BETWEEN_MS = 2000;
 /** Stream events after which answers about the whole cluster are requested again. */
 export const OF_CLUSTER = { on: ["groups"], betweenMs: 5000 };
+/** For answers that no stream event announces: request again after five seconds, or later if the answer takes long. */
+export const EVERY_5_S = { everyMs: 5000 };
+const PAUSE_FACTOR = 4;
 const KEPT = 40;
 const KEPT_LENGTH = 4_000_000;
 
@@ -31,16 +34,17 @@ function forget(key) {
 /**
  * @param {string|null} path null: no request
  * @param {Record<string, unknown>} [params]
- * @param {{on?: string[], betweenMs?: number, merge?: (body: any, kind: string, news: any) => any}} [options]
+ * @param {{on?: string[], betweenMs?: number, everyMs?: number, merge?: (body: any, kind: string, news: any) => any}} [options]
  *   `on`: stream events after which to request again, at most every two seconds or `betweenMs`. `merge`: merges an event
- *   into the answer without a request; returns the new answer, or undefined.
+ *   into the answer without a request; returns the new answer, or undefined. `everyMs`: request again after this time,
+ *   while the page is live and visible.
  * @returns {{body: any, error: Error|null, loading: boolean, reload: () => void}}
  */
-export function useJson(path, params = {}, { on = [], betweenMs = BETWEEN_MS, merge } = {}) {
+export function useJson(path, params = {}, { on = [], betweenMs = BETWEEN_MS, everyMs = 0, merge } = {}) {
   const { at } = useLive();
   const key = path === null ? "" : `${path} ${JSON.stringify(params)} ${at ?? ""}`;
   const [state, setState] = useState({ key: "", path: "", body: null, error: null });
-  const asked = useRef({ params, merge, on, betweenMs, stop: null });
+  const asked = useRef({ params, merge, on, betweenMs, stop: null, tookMs: 0 });
   asked.current.params = params;
   asked.current.merge = merge;
   asked.current.on = on;
@@ -50,8 +54,10 @@ export function useJson(path, params = {}, { on = [], betweenMs = BETWEEN_MS, me
     if (path === null) return;
     const stop = new AbortController();
     asked.current.stop = stop;
+    const beganMs = performance.now();
     getJson(path, { ...asked.current.params, at }, stop.signal).then(
       (body) => {
+        asked.current.tookMs = performance.now() - beganMs;
         remember(key, body);
         setState({ key, path, body, error: null });
       },
@@ -70,6 +76,12 @@ export function useJson(path, params = {}, { on = [], betweenMs = BETWEEN_MS, me
   }, [key]);
 
   useEffect(() => followNews(asked, load, setState), [load]);
+  useEffect(() => {
+    if (!everyMs || path === null) return undefined;
+    const again = () => mode() === "live" && !document.hidden && load();
+    const timer = setInterval(again, Math.max(everyMs, PAUSE_FACTOR * asked.current.tookMs));
+    return () => clearInterval(timer);
+  }, [load, everyMs, state]);
 
   const mine = state.path === path;
   const body = mine ? state.body : (remembered.get(key) ?? null);

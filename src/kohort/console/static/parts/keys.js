@@ -45,10 +45,16 @@ function pressed(key) {
   if (second) return goTo(key);
   if (key === "g") firstKeyMs = performance.now();
   else if (key === "/") document.querySelector("[data-search]")?.focus();
-  else if (key === "?") document.getElementById("help")?.showModal();
+  else if (key === "?") showHelp();
   else if (key === "Escape") document.activeElement?.blur?.();
   else return false;
   return true;
+}
+
+/** Show the help. It loads the views of a group first, since they register their keys. */
+function showHelp() {
+  document.getElementById("help")?.showModal();
+  import("../views/group.js").catch(() => {}); // without them, the help has the other keys
 }
 
 function goTo(key) {
@@ -73,8 +79,11 @@ const HELP = [
   ["g p", "pipelines"],
   ["↑ ↓", "from row to row of a table, from member to member in the timeline"],
   ["← →", "from rebalance to rebalance in the timeline"],
+  ["Home End", "first and last rebalance in the timeline"],
+  ["Shift ← →", "move the timeline"],
+  ["+ - 0", "timeline: zoom in, zoom out, show all"],
   ["Enter", "details"],
-  ["Esc", "close, or leave a field"],
+  ["Esc", "close a panel, leave a field"],
 ];
 
 export function HelpDialog() {
@@ -90,7 +99,7 @@ export function HelpDialog() {
     window.addEventListener("popstate", close);
     return () => window.removeEventListener("popstate", close);
   }, []);
-  return html`<button type="button" class="small" aria-haspopup="dialog" data-tip="keys (?)" onClick=${() => dialog.current.showModal()}>Keys <kbd>?</kbd></button>
+  return html`<button type="button" class="small" aria-haspopup="dialog" data-tip="keys (?)" onClick=${showHelp}>Keys <kbd>?</kbd></button>
     <dialog id="help" ref=${dialog} aria-labelledby="help-title">
       <h2 id="help-title">Keys</h2>
       <dl class="keys">${[...HELP, ...shown.map(({ key, title }) => [`g ${key}`, `of a group: ${title.toLowerCase()}`])].map(([keys, what]) => html`<div><dt>${keys.split(" ").map((key) => html`<kbd>${key}</kbd> `)}</dt><dd>${what}</dd></div>`)}</dl>

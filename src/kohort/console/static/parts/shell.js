@@ -4,6 +4,7 @@ import { getJson, setToken } from "../data.js";
 import { html } from "./html.js";
 import { Icon } from "./badge.js";
 import { Failure, Guarded } from "./failure.js";
+import { useFold } from "./fold.js";
 import { HelpDialog } from "./keys.js";
 import { consoleFailed, onNews, setCluster, useLive } from "./live.js";
 import { OutageBanner } from "./outage.js";
@@ -32,19 +33,21 @@ export function Shell() {
   const place = usePlace();
   const { cluster, outage } = useLive();
   const [error, setError] = useState(null);
+  const section = SECTIONS.find(([name]) => name === (place.segments[0] ?? "groups"));
+  const fold = useFold(`${section?.[1] ?? "Menu"} ▾`);
   useLayoutEffect(() => askCluster(setError), []);
   useEffect(() => nameWindow(place, cluster, outage), [place.path, cluster, outage?.part]);
   return html`
     <a class="skip" href="#main" onClick=${toMain}>to the content</a>
-    <header class="top">
-      <${Link} to="/groups" class="brand" aria-label="kohort, all groups"><img src="/static/icon.svg" alt="" width="20" height="20" />kohort<//>
-      <nav aria-label="Sections"><ul>${SECTIONS.map((one) => html`<${Section} name=${one[0]} title=${one[1]} here=${place.segments[0]} />`)}</ul></nav>
+    <div class="bars"><header class=${`top ${fold.className}`}>
+      <${Link} to="/groups" class="brand" aria-label="kohort, all groups"><img src="/static/icon.svg" alt="" width="20" height="20" />kohort<//>${fold.button}
+      <nav class="folded" aria-label="Sections" onClick=${fold.close}><ul>${SECTIONS.map((one) => html`<${Section} name=${one[0]} title=${one[1]} here=${place.segments[0]} />`)}</ul></nav>
       <span class="grow"></span>
-      <${ThemeSwitch} />
-      <${HelpDialog} />
+      <span class="folded settings"><${ThemeSwitch} />
+      <${HelpDialog} /></span>
     </header>
     <${OutageBanner} />
-    ${cluster && html`<${TimeBar} />`}
+    ${cluster && html`<${TimeBar} />`}</div>
     <main id="main" tabindex="-1">
       ${error && html`<${Failure} error=${error} />`}
       ${cluster && html`<${Unseen} cluster=${cluster} />`}

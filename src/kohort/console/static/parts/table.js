@@ -4,7 +4,8 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { html } from "./html.js";
 import { choose, usePlace } from "./router.js";
-import { count } from "./format.js";
+import { usePhone } from "./fold.js";
+import { count, number } from "./format.js";
 
 const ALL_DRAWN = 100;
 const SPARE_ROWS = 8;
@@ -21,6 +22,7 @@ const LOW = 15;
  * @property {"number"|"text"} [kind]
  * @property {boolean} [head] true if the cell is the heading of its row
  * @property {string} [width] class of views.css with the maximum width
+ * @property {boolean} [soon] on a phone the cell follows the heading of its row
  * @property {"wide"|"middle"} [needs] leave the column out below 1400 or below 900 pixels
  */
 
@@ -57,8 +59,10 @@ export function Table({ caption, columns, rows, keyOf, rowHeight = 34, rowClass,
   const ordered = sorted(rows, columns, asked);
   const box = useRef(null);
   const [view, setView] = useState({ top: 0, height: 800 });
-  const windowed = ordered.length > ALL_DRAWN;
-  const [first, last] = windowed ? inSight(view, rowHeight, ordered.length) : [0, ordered.length];
+  const phone = usePhone();
+  const [cards, setCards] = useState(ALL_DRAWN);
+  const windowed = ordered.length > ALL_DRAWN && !phone;
+  const [first, last] = windowed ? inSight(view, rowHeight, ordered.length) : [0, phone ? Math.min(cards, ordered.length) : ordered.length];
   useEffect(() => watchBox(box.current, windowed, setView), [windowed]);
   if (!rows.length) return html`<p class="empty">${empty}</p>`;
   return html`<div class=${`tablebox ${tall || rows.length > LOW ? "tall" : ""}`} ref=${box} tabindex="0" role="region" aria-label=${caption} onKeyDown=${(event) => byKey(event, box.current, rowHeight, windowed)}>
@@ -68,10 +72,12 @@ export function Table({ caption, columns, rows, keyOf, rowHeight = 34, rowClass,
       <tbody>
         <${Space} rows=${first} height=${rowHeight} columns=${columns.length} />
         ${ordered.slice(first, last).map((row, i) => html`<${Row} key=${keyOf(row)} row=${row} columns=${columns} index=${windowed ? first + i + 2 : null} className=${rowClass?.(row)} />`)}
-        <${Space} rows=${ordered.length - last} height=${rowHeight} columns=${columns.length} />
+        ${windowed && html`<${Space} rows=${ordered.length - last} height=${rowHeight} columns=${columns.length} />`}
       </tbody>
     </table>
-  </div>`;
+  </div>
+  ${phone && html`<div class="below">${last < ordered.length && html`<button type="button" class="small" onClick=${() => setCards(cards + ALL_DRAWN)}>${number(ordered.length - last)} more</button>`}
+    ${rows.length > 1 && html`<${Order} columns=${columns} order=${asked} sortParam=${sortParam} caption=${caption} />`}</div>`}`;
 }
 
 function inSight(view, rowHeight, total) {
@@ -96,6 +102,13 @@ function classOf(column) {
   return [column.kind === "number" && "number", column.width, column.needs && `needs-${column.needs}`].filter(Boolean).join(" ");
 }
 
+/** Choice of the order, on a phone: its rows are cards without column heads. */
+function Order({ columns, order, sortParam, caption }) {
+  const ways = columns.filter((column) => column.value).flatMap((column) => [[`${column.key}.down`, `${column.title} ↓`], [`${column.key}.up`, `${column.title} ↑`]]);
+  if (!ways.length) return null;
+  return html`<label>Order <select aria-label=${`order of ${caption}`} value=${order ?? ""} onChange=${(event) => choose({ [sortParam]: event.target.value })}><option value="">as listed</option>${ways.map(([way, title]) => html`<option value=${way}>${title}</option>`)}</select></label>`;
+}
+
 function Head({ column, order, sortParam }) {
   const [key, direction] = (order ?? "").split(".");
   const on = key === column.key;
@@ -111,10 +124,11 @@ function Head({ column, order, sortParam }) {
 }
 
 function Row({ row, columns, index, className = "" }) {
+  const head = columns.findIndex((column) => column.head);
   return html`<tr class=${className} aria-rowindex=${index} tabindex="-1">
-    ${columns.map((column) => {
-      const kind = classOf(column);
-      return column.head ? html`<th scope="row" class=${kind}>${column.cell(row)}</th>` : html`<td class=${kind}>${column.cell(row)}</td>`;
+    ${columns.map((column, i) => {
+      const kind = `${classOf(column)} ${i < head ? "before" : column.soon ? "soon" : ""}`;
+      return column.head ? html`<th scope="row" class=${kind} data-title=${column.title}>${column.cell(row)}</th>` : html`<td class=${kind} data-title=${column.title}>${column.cell(row)}</td>`;
     })}
   </tr>`;
 }

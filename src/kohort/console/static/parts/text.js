@@ -10,17 +10,18 @@ const LONG = 120;
 
 /**
  * Text from the cluster. Long text is cut; a button shows all of it.
- * @param {{value: unknown, limit?: number}} props
+ * @param {{value: unknown, limit?: number, lines?: boolean}} props `lines`: keep line breaks
  */
-export function Text({ value, limit = LONG }) {
+export function Text({ value, limit = LONG, lines = false }) {
   const [whole, setWhole] = useState(false);
   const text = String(value ?? "");
-  if (text.length <= limit) return html`<bdi>${visible(text)}</bdi>`;
+  const shown = (part) => (lines ? part.split("\n").map(visible).join("\n") : visible(part));
+  if (text.length <= limit) return html`<bdi>${shown(text)}</bdi>`;
   if (whole) {
-    return html`<bdi class="whole" tabindex="0" role="group" aria-label="the whole text">${visible(text)}</bdi>
+    return html`<bdi class="whole" tabindex="0" role="group" aria-label="the whole text">${shown(text)}</bdi>
       <button type="button" class="small" onClick=${() => setWhole(false)}>less</button>`;
   }
-  return html`<bdi>${visible(cut(text, limit))}</bdi>
+  return html`<bdi>${shown(cut(text, limit))}</bdi>
     <button type="button" class="small" onClick=${() => setWhole(true)}>all ${number(text.length)} letters</button>`;
 }
 

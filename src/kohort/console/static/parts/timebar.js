@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { isOneFile } from "../data.js";
 import { html } from "./html.js";
 import { Icon } from "./badge.js";
+import { useFold } from "./fold.js";
 import { duration, timeOfDay, utc } from "./format.js";
 import { goLive, nowMs, pause, presentMs, showAt, useLive } from "./live.js";
 import { choose, usePlace } from "./router.js";
@@ -40,9 +41,10 @@ function roundedNow() {
 
 export function TimeBar() {
   const { mode, at, cluster, stream, outage } = useLive();
-  return html`<section class="timebar" aria-label="Time">
-    <span class="cluster" data-tip=${clusterTip(cluster)}>${visible(cluster.title || cluster.address || cluster.cluster_id || "cluster")}</span>
-    <${Now} mode=${mode} at=${at} stream=${stream} outage=${outage} />
+  const fold = useFold("Time ▾");
+  return html`<section class=${`timebar ${fold.className}`} aria-label="Time">
+    <span class="cluster folded" data-tip=${clusterTip(cluster)}>${visible(cluster.title || cluster.address || cluster.cluster_id || "cluster")}</span>
+    <${Now} mode=${mode} at=${at} stream=${stream} outage=${outage} />${fold.button}
     ${cluster.journal?.since_ms && !isOneFile() && html`<${Scrubber} cluster=${cluster} at=${at} />`}
     <span class="grow"></span>
     <${SpanChoice} />
@@ -66,7 +68,7 @@ function Now({ mode, at, stream, outage }) {
   const [icon, word] = lost ? ["cross", outage ? "NO ANSWER" : "NOT CONNECTED"] : MODES[mode];
   return html`<span class=${`mode ${lost ? "lost" : mode}`} data-mode=${mode} data-stream=${stream}><${Icon} name=${icon} />${word}</span>
     ${at !== null && html`<time datetime=${utc(at)} data-tip=${utc(at)}>${timeOfDay(at)}</time>`}
-    ${mode === "live" && html`<button type="button" class="small" onClick=${pause}>Pause</button>`}
+    ${mode === "live" && html`<button type="button" class="small folded" onClick=${pause}>Pause</button>`}
     ${(mode === "paused" || mode === "replay") && html`<button type="button" class="small" onClick=${goLive}>${"Back to now"}</button>`}
     ${lost && !outage && html`<span class="soft">no events come from the console: values are up to 10 s old</span>`}`;
 }
@@ -92,7 +94,7 @@ function Scrubber({ cluster, at }) {
     if (at === null) showAt(Math.max(since, until - 900_000));
     setSpeed(speed ? 0 : SPEEDS[1]);
   };
-  return html`<span class="scrubber">
+  return html`<span class="scrubber folded">
     <button type="button" class="small" data-tip="a minute earlier" onClick=${() => step(-60_000)}>−1 min</button>
     <input type="range" aria-label="moment that is shown" min=${since} max=${Math.round(until)} step="1000" value=${Math.round(shown)} aria-valuetext=${`${timeOfDay(shown)}, ${duration(until - shown)} before the end`} onChange=${(event) => showAt(Number(event.target.value))} />
     <button type="button" class="small" data-tip="a minute later" onClick=${() => step(60_000)}>+1 min</button>
@@ -107,7 +109,7 @@ function SpanChoice() {
   const fixed = params.from || params.until;
   const chosen = fixed ? "fixed" : (params.span ?? (cluster.kind === "recorded" ? "" : String(HOUR_MS)));
   const change = (event) => choose({ span: event.target.value, from: null, until: null });
-  return html`<label class="span">Span <select value=${chosen} onChange=${change}>
+  return html`<label class="span folded">Span <select value=${chosen} onChange=${change}>
     ${fixed && html`<option value="fixed">from the address</option>`}
     ${cluster.kind === "recorded" && html`<option value="">whole recording</option>`}
     ${SPANS.map(([ms, name]) => html`<option value=${String(ms)}>${name}</option>`)}</select></label>`;
@@ -116,7 +118,7 @@ function SpanChoice() {
 function Source({ cluster }) {
   const journal = cluster.journal;
   if (!journal?.kind) {
-    return html`<span class="chip warn" tabindex="0" data-tip=${visible(journal?.why_not ?? "there is none")}>no journal</span>`;
+    return html`<span class="chip warn folded" tabindex="0" data-tip=${visible(journal?.why_not ?? "there is none")}>no journal</span>`;
   }
-  return html`<span class="chip" tabindex="0" data-tip=${`rebalances come from the ${journal.kind}${journal.stale ? "; it may be out of date" : ""}`}>${journal.kind}${journal.stale ? " (stale)" : ""}${journal.since_ms && html`, since <${Ago} ms=${journal.since_ms} />`}</span>`;
+  return html`<span class="chip folded" tabindex="0" data-tip=${`rebalances come from the ${journal.kind}${journal.stale ? "; it may be out of date" : ""}`}>${journal.kind}${journal.stale ? " (stale)" : ""}${journal.since_ms && html`, since <${Ago} ms=${journal.since_ms} />`}</span>`;
 }

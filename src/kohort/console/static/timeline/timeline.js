@@ -17,7 +17,8 @@ import { around, countVisible, panned, placeRows, rowsWithin, spotsOf, windowOn,
 /** With more marks than this, the window is drawn on a canvas instead of SVG. */
 export const SVG_MOST = 1000;
 const TALLEST = 560;
-const GUTTER = 196;
+/** Width of the names of rows; timeline.css has the same. */
+const gutter = () => (window.matchMedia("(max-width: 600px)").matches ? 112 : 196);
 const GLIDE_MS = 180;
 const ALL = { begin: 0, end: 1 };
 
@@ -45,7 +46,7 @@ export function Timeline(props) {
     if (round >= 0) setCursor((now) => ({ ...now, round }));
   }, [model, selected]);
 
-  const width = Math.max(120, size - GUTTER);
+  const width = Math.max(120, size - gutter());
   const view = useMemo(() => windowOn(scale, seen.begin, seen.end, width), [scale, seen, width]);
   const placed = useMemo(() => placeRows(model, fit ? TALLEST : null), [model, fit]);
   const spots = useMemo(() => spotsOf(model, scale), [model, scale]);
@@ -226,7 +227,7 @@ function Chart(props) {
     const onWheel = (event) => {
       const sideways = event.shiftKey ? event.deltaY || event.deltaX : event.deltaX;
       if (event.ctrlKey || event.metaKey) {
-        const share = (event.clientX - element.getBoundingClientRect().left - GUTTER) / view.width;
+        const share = (event.clientX - element.getBoundingClientRect().left - gutter()) / view.width;
         show((latest.current = zoomed(latest.current, Math.exp(-event.deltaY * 0.004), Math.min(1, Math.max(0, share)))));
       } else if (Math.abs(sideways) > (event.shiftKey ? 0 : Math.abs(event.deltaY))) {
         show((latest.current = panned(latest.current, sideways / view.width)));

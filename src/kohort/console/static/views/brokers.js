@@ -2,9 +2,9 @@
 import { html } from "../parts/html.js";
 import { Badge } from "../parts/badge.js";
 import { Answer, NoCluster } from "../parts/failure.js";
-import { count, duration } from "../parts/format.js";
+import { bytes, count, duration } from "../parts/format.js";
 import { Heading } from "../parts/heading.js";
-import { OF_CLUSTER, useJson } from "../parts/json.js";
+import { EVERY_5_S, useJson } from "../parts/json.js";
 import { isWithoutCluster, useLive } from "../parts/live.js";
 import { pathOf } from "../parts/router.js";
 import { Table } from "../parts/table.js";
@@ -19,7 +19,7 @@ export function BrokersView() {
 }
 
 function AllBrokers() {
-  const asked = useJson("/nodes", {}, OF_CLUSTER);
+  const asked = useJson("/nodes", {}, EVERY_5_S);
   return html`<${Answer} of=${asked} title="Brokers and coordination">${(body) => html`<${Brokers} body=${body} />`}<//>`;
 }
 
@@ -35,6 +35,8 @@ function Brokers({ body }) {
     { key: "state", title: "State", value: (one) => one.state, cell: (one) => html`<${Badge} icon=${one.state === "up" ? "check" : "cross"} tone=${one.state === "up" ? "ok" : "bad"}>${visible(one.state)}<//>` },
     { key: "address", title: "Address", width: "address", value: (one) => one.address, cell: (one) => html`<${Known} value=${one.address} as=${(address) => html`<${Text} value=${address} limit=${60} />`} />` },
     { key: "leads", title: "Leads", kind: "number", help: "partitions", value: (one) => one.leads, cell: (one) => one.leads },
+    { key: "logs", title: "Logs", kind: "number", help: "size of all logs on the node, and the number of its replicas", value: (one) => one.log_bytes ?? null, cell: (one) => html`<${Known} value=${one.log_bytes} as=${bytes} why=${one.logs_unknown ?? one.unknown} />${(one.replicas ?? null) === null ? "" : html`<div class="under">${count(one.replicas, "replica")}</div>`}` },
+    { key: "disk", title: "Disk free", kind: "number", help: "of the disks with its logs (KIP-827)", needs: "middle", value: (one) => one.disk_free_bytes ?? null, cell: (one) => html`<${Known} value=${one.disk_free_bytes} as=${bytes} why=${one.logs_unknown ?? "the node does not report its disks"} />${(one.disk_bytes ?? null) === null ? "" : html`<div class="under">of ${bytes(one.disk_bytes)}</div>`}` },
     { key: "parts", title: "Group partitions", kind: "number", help: "partitions of __consumer_offsets that it leads", value: (one) => one.group_partitions, cell: (one) => one.group_partitions },
     { key: "load", title: "Load of groups", kind: "number", help: "time to load a __consumer_offsets partition since the start of the node: average and longest", value: (one) => one.load_max_ms, cell: (one) => html`<${Known} value=${loadWords(one)} as=${String} why=${one.loads === 0 ? "the node has loaded none since its start" : one.unknown} />` },
     { key: "late", title: "Late", kind: "number", help: "longest delay of the event loop in the last two minutes, and since the start: all clients of the node waited so long", value: (one) => one.late_ms, cell: (one) => html`<${Known} value=${lateWords(one)} as=${String} why=${one.unknown} />` },
@@ -64,6 +66,6 @@ function Groups({ groups }) {
 }
 
 function asMarkdown(body) {
-  const rows = body.nodes.map((one) => [one.node, one.state, one.leads, (groupsOf(body, one) ?? []).length, loadWords(one) ?? "unknown", lateWords(one) ?? "unknown"]);
-  return markdownTable(["Node", "State", "Leads", "Groups", "Load of groups", "Late"], rows);
+  const rows = body.nodes.map((one) => [one.node, one.state, one.leads, (groupsOf(body, one) ?? []).length, (one.log_bytes ?? null) === null ? "unknown" : bytes(one.log_bytes), loadWords(one) ?? "unknown", lateWords(one) ?? "unknown"]);
+  return markdownTable(["Node", "State", "Leads", "Groups", "Logs", "Load of groups", "Late"], rows);
 }

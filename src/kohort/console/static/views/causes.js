@@ -5,6 +5,7 @@ import { Cause, Explain, FAMILY_NAMES, familyOf } from "../parts/cause.js";
 import { Answer } from "../parts/failure.js";
 import { Save } from "../parts/copy.js";
 import { csv, fileName } from "../parts/csv.js";
+import { usePhone } from "../parts/fold.js";
 import { count, share, timeOfDay, utc } from "../parts/format.js";
 import { Heading } from "../parts/heading.js";
 import { HeatMap } from "../parts/heatmap.js";
@@ -19,6 +20,7 @@ const HEIGHT = 140;
 const BARS = 60;
 /** Number of columns of the heat map: each column has room for its count. */
 const CELLS = 12;
+const CELLS_OF_PHONE = 4;
 
 export function CausesView() {
   const { from } = useSpan();
@@ -46,14 +48,15 @@ function Causes({ body, title, level, group = null, software }) {
   return html`<${Heading} level=${level} title=${title} sentence=${sentence} command=${command} markdown=${() => asMarkdown(all)}>
       <${Save} label="Save as CSV" name=${`${fileName(...(group === null ? ["causes"] : [group, "causes"]))}.csv`} text=${() => asCsv(body.buckets)} /><//>
     ${sum > 0 && html`<div class="counts" role="group" aria-label="Drawn as"><button type="button" aria-pressed=${heat} onClick=${() => choose({ as: null })}>heat map</button><button type="button" aria-pressed=${!heat} onClick=${() => choose({ as: "bars" })}>bars</button></div>
-      ${heat ? html`<${CauseHeat} buckets=${joined(body.buckets, CELLS)} all=${all} />` : html`<${StackedBars} buckets=${joined(body.buckets, BARS)} /><${Legend} families=${byFamily(all)} />`}
+      ${heat ? html`<${CauseHeat} buckets=${body.buckets} all=${all} />` : html`<${StackedBars} buckets=${joined(body.buckets, BARS)} /><${Legend} families=${byFamily(all)} />`}
       <details><summary>The same as a table</summary><${BucketTable} buckets=${body.buckets} /></details>
       <div class="columns"><${CauseTable} all=${all} />${body.offenders.length > 0 && html`<${Offenders} offenders=${body.offenders} />`}<${Software} of=${software} /></div>`}
     ${Object.keys(body.stable_share).length > 0 && html`<${Stable} shares=${body.stable_share} />`}`;
 }
 
 /** Heat map of causes over time, the most frequent cause first. */
-function CauseHeat({ buckets, all }) {
+function CauseHeat({ buckets: every, all }) {
+  const buckets = joined(every, usePhone() ? CELLS_OF_PHONE : CELLS);
   const columns = buckets.map((one) => ({ title: timeOfDay(one.from_ms, buckets.at(-1).until_ms).replace(/:\d\d$/, ""), from_ms: one.from_ms }));
   const rows = Object.entries(all).sort((a, b) => b[1] - a[1]).map(([cause]) => ({
     key: cause, name: visible(plain(cause)), title: html`<${Cause} code=${cause} />`, cells: buckets.map((one) => one.by_cause[cause] ?? 0),

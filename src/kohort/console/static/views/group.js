@@ -1,12 +1,13 @@
 /** Frame of all views of one group: name, state in a sentence, tabs. */
 import { html } from "../parts/html.js";
 import { Health } from "../parts/badge.js";
-import { Failure } from "../parts/failure.js";
+import { Failure, sentence } from "../parts/failure.js";
 import { useJson } from "../parts/json.js";
 import { setGroupKeys } from "../parts/keys.js";
 import { useOutage } from "../parts/live.js";
 import { NotKnown, sinceWords } from "../parts/outage.js";
 import { pathOf } from "../parts/router.js";
+import { Tabs } from "../parts/tabs.js";
 import { Link, Text } from "../parts/text.js";
 import { cut, visible } from "../parts/words.js";
 import { GroupCausesView } from "./causes.js";
@@ -32,9 +33,9 @@ const TABS = [
   { name: "members", title: "Members", key: "m", View: MembersView },
   { name: "partitions", title: "Partitions", key: "a", View: PartitionsView },
   { name: "fenced", title: "Fenced", key: "f", View: FencedView, past: true },
-  { name: "causes", title: "Causes", View: GroupCausesView, past: true },
+  { name: "causes", title: "Causes", key: "u", View: GroupCausesView, past: true },
   { name: "what-if", title: "What-if", key: "w", View: WhatIfView },
-  { name: "offsets", title: "Offsets", View: OffsetsView },
+  { name: "offsets", title: "Offsets", key: "s", View: OffsetsView },
   { name: "events", title: "Events", key: "e", View: EventsView, past: true },
 ];
 setGroupKeys(TABS);
@@ -52,6 +53,7 @@ export function GroupView({ group, tab, id }) {
   const asked = useJson(pathOf("groups", group), {}, { merge: mergeStatus(group), on: ["entries"] });
   const outage = useOutage();
   const status = outage ? null : (asked.body?.status ?? null);
+  const missing = asked.error?.status === 404 && !asked.body && !outage;
   const chosen = TABS.find(({ name }) => name === tab) ?? TABS[0];
   const View = tab === "rebalances" && id !== undefined ? RebalanceView : chosen.View;
   return html`
@@ -61,9 +63,14 @@ export function GroupView({ group, tab, id }) {
       ${status && html`<${Health} word=${status.health} why=${status.reason} />`}
       ${outage && html`<${Health} word=${null} why=${sinceWords(outage)} />`}
     </div>
-    ${status && html`<p class="sentence"><${Text} value=${status.sentence} limit=${500} /></p>`}
+    ${status && html`<p class=${`sentence ${chosen.name === "overview" ? "" : "of-tabs"}`}><${Text} value=${status.sentence} limit=${500} /></p>`}
     ${outage && html`<p class="sentence">Health, lag and members are unknown: ${sinceWords(outage)}.</p>`}
-    ${asked.error && !outage && html`<${Failure} error=${asked.error} retry=${asked.reload} />`}
-    <nav class="tabs" aria-label="Views of this group"><ul>${TABS.map(({ name, title }) => html`<li><${Link} to=${pathOf("groups", group, name)} aria-current=${name === tab ? "page" : null}>${title}<//></li>`)}</ul></nav>
-    ${outage && !chosen.past ? html`<${NotKnown} title=${chosen.title} level=${2} />` : html`<${View} group=${group} status=${status} id=${id} />`}`;
+    ${asked.error && !missing && !outage && html`<${Failure} error=${asked.error} retry=${asked.reload} />`}
+    <${Tabs} label="Views of this group" path=${["groups", group]} tabs=${TABS} chosen=${chosen.name} />
+    ${missing && !chosen.past ? html`<${Missing} group=${group} error=${asked.error} />` : outage && !chosen.past ? html`<${NotKnown} title=${chosen.title} level=${2} />` : html`<${View} group=${group} status=${status} id=${id} />`}`;
+}
+
+/** Sentence in place of the views of a group that does not exist. Its journal may still have its past. */
+function Missing({ group, error }) {
+  return html`<p class="empty" role="alert">${sentence(error.message)} Its past may be in the journal: <${Link} to=${pathOf("groups", group, "timeline")}>timeline<//>, <${Link} to=${pathOf("groups", group, "rebalances")}>rebalances<//>.</p>`;
 }

@@ -78,7 +78,8 @@ function sentenceOf(groups, troubled) {
   if (!troubled.length) return `${count(groups.length, "group")}; ${healthWords(groups.length - unknown, unknown)}.`;
   const worst = troubled[0];
   const needs = troubled.length === 1 ? "needs" : "need";
-  return html`<strong>${count(troubled.length, "group")} of ${number(groups.length)} ${needs} attention.</strong> Worst: <${Link} to=${pathOf("groups", worst.group, "overview")}><${Brief} value=${worst.group} /><//>: <${Brief} value=${worst.reason || worst.health} limit=${140} />`;
+  const which = troubled.length < groups.length ? `${count(troubled.length, "group")} of ${number(groups.length)}` : groups.length === 1 ? "The only group" : `All ${number(groups.length)} groups`;
+  return html`<strong>${which} ${needs} attention.</strong> Worst: <${Link} to=${pathOf("groups", worst.group, "overview")}><${Brief} value=${worst.group} /><//>: <${Brief} value=${worst.reason || worst.health} limit=${140} />`;
 }
 
 /** Sentence about the groups that need attention; counts only groups with known health. */
@@ -126,7 +127,7 @@ function columnsFor(body) {
     { key: "group", title: "Group, and why", value: (row) => row.group, head: true, width: "wide", cell: (row) => html`<${Name} row=${row} />` },
     { key: "state", title: "State", needs: "middle", value: (row) => row.state, cell: (row) => html`${visible(row.state)}<div class="under">${visible(row.assignor || row.group_type)}</div>` },
     { key: "members", title: "Members", kind: "number", value: (row) => row.members, cell: (row) => html`<${Known} value=${row.members} why=${row.reason} as=${String} /><div class="under">${[row.idle_members && `${row.idle_members} idle`, row.stuck_members && `${row.stuck_members} stuck`].filter(Boolean).join(", ")}</div>` },
-    { key: "lag", title: "Lag", kind: "number", help: "unread records", value: (row) => row.lag, cell: (row) => html`<${Records} value=${row.lag} /><div class="under">${row.partitions === null ? "" : count(row.partitions, "partition")}</div>` },
+    { key: "lag", soon: true, title: "Lag", kind: "number", help: "unread records", value: (row) => row.lag, cell: (row) => html`<${Records} value=${row.lag} /><div class="under">${row.partitions === null ? "" : count(row.partitions, "partition")}</div>` },
     { key: "wait", title: "Waited", kind: "number", help: "age of the next unread record: the oldest of all partitions", value: (row) => row.lag_ms, cell: (row) => html`<${Waited} value=${row.lag_ms} complete=${row.lag_ms_complete} />` },
     { key: "trend", title: "15 min", needs: "middle", help: "lag in the last 15 minutes", cell: (row) => html`<${Trend} row=${row} values=${row.trend ?? body.trends?.[row.group]} />` },
     { key: "rebalances", title: "Rebal./h", needs: "middle", kind: "number", help: "rebalances in the last hour, without second rounds of cooperative rebalances; and the share of stable time", value: (row) => row.rebalances_1h, cell: (row) => html`<${Known} value=${row.rebalances_1h} why="there is no journal" /><div class="under">${row.stable_share_1h === null || row.stable_share_1h === undefined ? "" : `${stableWords(row.stable_share_1h)} stable`}</div>` },

@@ -1,4 +1,4 @@
-/** Select the view for an address. The code of group views loads later, so that the list of groups appears first. */
+/** Select the view for an address. The code of a group or topic loads later, so that the list of groups appears first. */
 import { useEffect, useState } from "preact/hooks";
 import { html } from "../parts/html.js";
 import { Failure } from "../parts/failure.js";
@@ -8,7 +8,7 @@ import { CausesView } from "./causes.js";
 import { DoctorView } from "./doctor.js";
 import { GroupsView } from "./groups.js";
 import { PipelinesView } from "./pipelines.js";
-import { TopicView, TopicsView } from "./topics.js";
+import { TopicsView } from "./topics.js";
 
 /**
  * @param {{segments: string[]}} place
@@ -17,7 +17,7 @@ import { TopicView, TopicsView } from "./topics.js";
 export function viewOf({ segments }) {
   const [section = "groups", name, tab, id] = segments;
   if (section === "groups" && name !== undefined) return html`<${OneGroup} key=${name} group=${name} tab=${tab ?? "overview"} id=${id} />`;
-  if (section === "topics" && name !== undefined) return html`<${TopicView} key=${name} topic=${name} />`;
+  if (section === "topics" && name !== undefined) return html`<${OneTopic} key=${name} topic=${name} tab=${tab ?? "partitions"} />`;
   const View = VIEWS[section];
   return View ? html`<${View} />` : html`<${NothingHere} />`;
 }
@@ -31,23 +31,27 @@ const VIEWS = {
   pipelines: PipelinesView,
 };
 
-let loaded = null;
+const OneGroup = loadedLater("a group", async () => (await import("./group.js")).GroupView);
+const OneTopic = loadedLater("a topic", async () => (await import("./topic.js")).TopicView);
 
-/** Views of one group, after their code has loaded. */
-function OneGroup(props) {
-  const [state, setState] = useState({ View: loaded, error: null });
-  useEffect(() => {
-    if (loaded) return;
-    import("./group.js").then(
-      (module) => {
-        loaded = module.GroupView;
-        setState({ View: loaded, error: null });
-      },
-      () => setState({ View: null, error: { message: "the views of a group could not be loaded", whatToDo: "check that the console still runs, and reload the page" } }),
-    );
-  }, []);
-  if (state.error) return html`<${Failure} error=${state.error} />`;
-  return state.View ? html`<${state.View} ...${props} />` : html`<p class="soft">Loading …</p>`;
+/** Component whose code loads when it is first drawn. */
+function loadedLater(what, load) {
+  let loaded = null;
+  return function Later(props) {
+    const [state, setState] = useState({ View: loaded, error: null });
+    useEffect(() => {
+      if (loaded) return;
+      load().then(
+        (View) => {
+          loaded = View;
+          setState({ View, error: null });
+        },
+        () => setState({ View: null, error: { message: `the views of ${what} could not be loaded`, whatToDo: "check that the console still runs, and reload the page" } }),
+      );
+    }, []);
+    if (state.error) return html`<${Failure} error=${state.error} />`;
+    return state.View ? html`<${state.View} ...${props} />` : html`<p class="soft">Loading …</p>`;
+  };
 }
 
 function NothingHere() {

@@ -57,7 +57,7 @@ function columnsFor(known, status) {
     { key: "member", title: "Member, and why", head: true, width: "wide", value: (one) => memberName(one.member), cell: (one) => html`<span class="name"><${Member} member=${one.member} /></span>${one.member.instance_id && html` <span class="chip">static</span>`}<div class="under reason"><${Brief} value=${one.reason} limit=${120} /></div>` },
     { key: "host", title: "Host", value: (one) => one.member.host, cell: (one) => html`<${Brief} value=${one.member.host} limit=${32} /><div class="under"><${Brief} value=${one.member.client_id} limit=${32} /></div>` },
     { key: "parts", title: "Partitions", kind: "number", value: (one) => one.partitions.length, cell: (one) => html`<${Places} of=${one.partitions} />` },
-    { key: "lag", title: "Lag", kind: "number", value: (one) => one.lag, cell: (one) => html`<${Records} value=${one.lag} />` },
+    { key: "lag", soon: true, title: "Lag", kind: "number", value: (one) => one.lag, cell: (one) => html`<${Records} value=${one.lag} />` },
     { key: "wait", title: "Waited", kind: "number", value: (one) => one.lag_ms, cell: (one) => html`<${Waited} value=${one.lag_ms} complete=${one.lag_ms_complete} />` },
     { key: "eta", title: "Caught up in", kind: "number", value: (one) => one.eta_ms, cell: (one) => html`<${Known} value=${one.eta_ms} why="the lag does not shrink, or its rate is unknown" as=${duration} />` },
     { key: "software", title: "Client", needs: "middle", value: (one) => known.get(one.member.member_id)?.software, cell: (one) => html`<${Known} value=${known.get(one.member.member_id)?.software} why=${whyNot(known, one, "software")} as=${(text) => html`<${Brief} value=${text} limit=${32} />`} />` },

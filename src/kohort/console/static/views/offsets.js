@@ -41,7 +41,7 @@ export function OffsetsView({ group, status }) {
   const way = WAYS.some(([name]) => name === params.way) ? params.way : "reset";
   if (!status) return null;
   const Form = { reset: Reset, forget: Forget, members: RemoveMembers, delete: DeleteGroup }[way];
-  return html`<${Heading} level=${2} title="Offsets, and other changes" sentence="Each change shows a plan first, and needs the group's name as confirmation." command=${`kohort group describe ${shellWord(group)}`} markdown=${() => asMarkdown(status)} />
+  return html`<${Heading} level=${2} title="Offsets, and other changes" command=${`kohort group describe ${shellWord(group)}`} markdown=${() => asMarkdown(status)} />
     <div class="counts" role="group" aria-label="What to change">${WAYS.map(([name, title]) => html`<button type="button" aria-pressed=${way === name} onClick=${() => choose({ way: name })}>${title}</button>`)}</div>
     ${way !== "members" && status.members.length > 0 && html`<p class="panel warn-panel"><strong>${count(status.members.length, "member")} ${status.members.length === 1 ? "is" : "are"} in the group</strong>, so the coordinator rejects a reset: stop ${status.members.slice(0, 3).map((one) => visible(memberName(one.member))).join(", ")}${status.members.length > 3 ? " and the others" : ""} first. The plan can be seen all the same.</p>`}
     <${Form} group=${group} status=${status} />`;

@@ -7,7 +7,7 @@ import { Cause } from "../parts/cause.js";
 import { LagChart } from "../parts/chart.js";
 import { Evidence } from "../parts/evidence.js";
 import { Answer } from "../parts/failure.js";
-import { duration, number } from "../parts/format.js";
+import { count, duration, number } from "../parts/format.js";
 import { Heading } from "../parts/heading.js";
 import { useJson } from "../parts/json.js";
 import { nowMs } from "../parts/live.js";
@@ -40,8 +40,8 @@ function Cards({ status, group }) {
   return html`<dl class="cards">
     <div><dt>State</dt><dd>${visible(plain(status.state))}<small>${visible(status.protocol)}, ${visible(status.assignor || "no assignor")}</small></dd></div>
     <div><dt>${status.protocol === "consumer" ? "Epoch" : "Generation"}</dt><dd><${Known} value=${status.epoch} why="only the journal has the generation of a classic group, and it has no entry" as=${String} /><small>node <${Known} value=${status.coordinator_id} why="its coordinator is unknown" as=${String} /></small></dd></div>
-    <div><dt>Members</dt><dd><${Link} to=${pathOf("groups", group, "members")}>${status.members.length}<//><small>${owned} of ${status.partitions.length} partitions owned</small></dd></div>
-    <div><dt>Lag</dt><dd><${Records} value=${status.lag} least=${status.lag_unknown > 0} /><small>${status.lag_unknown ? `${status.lag_unknown} partitions unknown` : "records"}</small></dd></div>
+    <div><dt>Members</dt><dd><${Link} to=${pathOf("groups", group, "members")}>${status.members.length}<//><small>${owned} of ${count(status.partitions.length, "partition")} owned</small></dd></div>
+    <div><dt>Lag</dt><dd><${Records} value=${status.lag} least=${status.lag_unknown > 0} /><small>${status.lag_unknown ? `${count(status.lag_unknown, "partition")} unknown` : status.lag === 1 ? "record" : "records"}</small></dd></div>
     <div><dt>Waited</dt><dd><${Waited} value=${status.lag_ms} complete=${status.lag_ms_complete} /><small>${drain(status)}</small></dd></div>
     <div><dt>Cause of the lag</dt><dd class="words">${status.blame === "none" ? "none" : visible(plain(status.blame))}<small>${status.blamed && html`<${Member} member=${status.blamed} />`}</small></dd></div>
     <div><dt>Last rebalance</dt><dd><${Ago} ms=${last?.at_ms} why="no journal has one" /><small>${last && html`<${Cause} code=${last.cause} />`}${last?.took_ms ? ` ${duration(last.took_ms)}` : ""}</small></dd></div>

@@ -32,8 +32,11 @@ export function PartitionsView({ group, status }) {
   const shown = status.partitions.filter((one) => only[2](one) && matches([`${one.topic}-${one.partition}`, one.owner && memberName(one.owner), one.status, one.reason]));
   return html`<${Heading} level=${2} title="Partitions" sentence=${sentenceOf(status)} command=${`kohort group describe ${shellWord(group)}`} markdown=${() => asMarkdown(shown)}>
       <${Search} value=${params.filter ?? ""} label="Filter partitions" onInput=${(filter) => choose({ filter })} /><//>
-    <div class="counts" role="group" aria-label="Which partitions">${ONLY.map(([name, title, test]) => html`<button type="button" aria-pressed=${only[0] === name} onClick=${() => choose({ only: name })}>${title} <b>${status.partitions.filter(test).length}</b></button>`)}</div>
     ${params.peek && html`<${Peek} path=${pathOf("groups", group, "peek")} place=${params.peek} command=${(topic, partition) => `kohort group peek ${shellWord(group)} ${shellWord(`${topic}:${partition}`)}`} />`}
+    <div class="counts" role="group" aria-label="Which partitions">${ONLY.map(([name, title, test]) => {
+      const times = status.partitions.filter(test).length;
+      return html`<button type="button" class=${times || only[0] === name ? "" : "zero"} aria-pressed=${only[0] === name} onClick=${() => choose({ only: name })}>${title} <b>${times}</b></button>`;
+    })}</div>
     <${Table} caption="Partitions" columns=${columnsWith(moves)} rows=${shown} keyOf=${(one) => `${one.topic}-${one.partition}`} order="status.up" rowHeight=${46} empty="No partition matches." />`;
 }
 
@@ -56,7 +59,7 @@ function columnsWith(moves) {
 
 function sentenceOf(status) {
   const lagging = status.partitions.filter((one) => one.lag > 0).length;
-  return `${count(status.partitions.length, "partition")}, ${lagging} with lag, ${status.partitions.filter((one) => !one.owner).length} without an owner.`;
+  return `${count(status.partitions.length, "partition")}, ${lagging || "none"} with lag, ${status.partitions.filter((one) => !one.owner).length || "none"} without an owner.`;
 }
 
 function rank(one) {
@@ -70,7 +73,7 @@ const COLUMNS = [
   { key: "owner", title: "Owner", value: (one) => one.owner && memberName(one.owner), cell: (one) => html`<${Member} member=${one.owner} />` },
   { key: "committed", title: "Committed", kind: "number", value: (one) => one.committed, cell: (one) => html`<${Known} value=${one.committed} why="never committed" as=${number} />` },
   { key: "end", title: "End", kind: "number", help: "log end; below it, the last stable offset of an open transaction", value: (one) => one.log_end, cell: (one) => html`<${Known} value=${one.log_end} as=${number} />${one.last_stable !== null && one.last_stable !== one.log_end ? html`<div class="under">stable ${number(one.last_stable)}</div>` : ""}` },
-  { key: "lag", title: "Lag", kind: "number", value: (one) => one.lag, cell: (one) => html`<${Records} value=${one.lag} why=${one.unknown} />` },
+  { key: "lag", soon: true, title: "Lag", kind: "number", value: (one) => one.lag, cell: (one) => html`<${Records} value=${one.lag} why=${one.unknown} />` },
   { key: "wait", title: "Waited", kind: "number", value: (one) => one.lag_ms, cell: (one) => html`<${Waited} value=${one.lag_ms} />` },
   { key: "lead", title: "Lead", kind: "number", help: "distance of the next record from the log start: at 0, retention is about to delete unread records", value: (one) => one.lead, cell: (one) => html`<${Known} value=${one.lead} as=${number} />${one.lost ? html`<div class="under bad-text">${number(one.lost)} lost</div>` : ""}` },
   { key: "in", title: "Written", kind: "number", value: (one) => one.written_per_s, cell: (one) => html`<${Known} value=${one.written_per_s} why="rates need several samples" as=${rate} />` },

@@ -43,7 +43,7 @@ function Steps({ group, before, after }) {
 
 function Rebalance({ one, group }) {
   return html`<article>
-    <${Heading} level=${2} title=${html`<${Cause} code=${one.cause} />`} command=${`kohort group why ${shellWord(group)} --last 0`} markdown=${() => asMarkdown(one)} />
+    <${Heading} level=${2} title=${html`<${Cause} code=${one.cause} />`} command=${`kohort group why ${shellWord(group)} --rebalance ${shellWord(rebalanceKey(one))}`} markdown=${() => asMarkdown(one)} />
     <p class="lead"><${Text} value=${one.sentence} limit=${800} /></p>
     <p class="chips"><span class="chip">${visible(rebalanceName(one))}</span><span class="chip"><${Time} ms=${one.opened_at_ms} /></span>
       <span class="chip">${one.took_ms === null ? `ended: ${plain(one.end)}` : `took ${duration(one.took_ms)}`}</span><${Confidence} word=${one.confidence} /><${Origin} word=${one.origin} />
