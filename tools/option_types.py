@@ -52,6 +52,10 @@ SPECIAL: Final = {
     "sasl.oauth.token.provider": "Callable[..., Any] | TokenProvider | str | None",
     "partition.assignment.strategy": "str | Sequence[str | Assignor]",
     "auto.offset.reset": "{} | timedelta",
+    "key.deserializer": "Callable[[bytes], Any] | None",
+    "value.deserializer": "Callable[[bytes], Any] | None",
+    "key.serializer": "Callable[[Any], bytes | str | None] | None",
+    "value.serializer": "Callable[[Any], bytes | str | None] | None",
 }
 CHOICES: Final = {"partitioner": PARTITIONERS, "auto.offset.reset": ("earliest", "latest", "none")}
 WIDTH: Final = 116

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import kohort
-from kohort.config.client import ConsumerConfig, ProducerConfig, client_config
+from kohort.config.client import ConsumerConfig, ProducerConfig
 from kohort.config.client_files import profile_names, read_profile
+from kohort.config.client_options import client_config
 from kohort.spark.options.source import parse_source_options
 from kohort.spark.pipeline.parse import parse_pipeline
 from kohort.spark.runtime.session import HIDDEN_OPTIONS

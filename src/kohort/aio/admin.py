@@ -35,7 +35,8 @@ from kohort.client.metrics_report import admin_metrics
 from kohort.client.requests.engine import Engine
 from kohort.client.requests.metadata import Metadata
 from kohort.client.user_input import checked_ms
-from kohort.config.client import AdminConfig, client_config
+from kohort.config.client import AdminConfig
+from kohort.config.client_options import client_config
 from kohort.errors import UsageError
 from kohort.model import OffsetAndMetadata, TopicPartition
 

@@ -186,6 +186,8 @@ class ConsumerOptions(ClientOptions, total=False):
     allow_auto_create_topics: bool
     exclude_internal_topics: bool
     client_rack: str
+    key_deserializer: Callable[[bytes], Any] | None
+    value_deserializer: Callable[[bytes], Any] | None
 
 
 class ProducerOptions(ClientOptions, total=False):
@@ -220,6 +222,8 @@ class ProducerOptions(ClientOptions, total=False):
         "fnv1a",
         "random",
     ] | Callable[[bytes | None, int], int | None]
+    key_serializer: Callable[[Any], bytes | str | None] | None
+    value_serializer: Callable[[Any], bytes | str | None] | None
     partitioner_ignore_keys: bool
     transaction_two_phase_commit_enable: bool
 

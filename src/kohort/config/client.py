@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from kohort.config.broker import GZIP_LEVELS, LONG_MAX, USUAL_LEVEL
 from kohort.config.client_security import ClientSecurityConfig
-from kohort.config.options import INT_MAX, ValueRule, option, options_of, parse_config
-from kohort.config.other_names import instead_of
-from kohort.config.security_names import is_hidden, translated
+from kohort.config.options import INT_MAX, ValueRule, option
 from kohort.errors import ConfigError
-from kohort.nearest import did_you_mean
 
 NO_PUSH: Final = "a client pushes no metrics; call metrics()"
 NO_REPORTERS: Final = "metrics() returns the metrics, kohort.MetricsCollector exports them to Prometheus"
@@ -57,8 +53,6 @@ class NoEffectConfig(ClientSecurityConfig):
     metrics_recording_level: str = option("INFO", "Level of recorded metrics.", rule=LEVELS, no_effect=ALL_LEVELS)
 
 
-C = TypeVar("C", bound="ClientConfig")
-
 MAX_IN_FLIGHT_IDEMPOTENT: Final = 5
 """Limit of in-flight batches of an idempotent producer: a partition remembers this many of its batches."""
 INSTEAD_OF_CLASSIC: Final = {
@@ -79,6 +73,7 @@ PARTITIONER: Final = ValueRule(
     lambda given: callable(given) or given in PARTITIONERS,
     f"one of {', '.join(PARTITIONERS)}, or a function of (key, number of partitions)",
 )
+FUNCTION: Final = ValueRule(callable, "a function of one argument")
 _SCHEME: Final = re.compile(r"(?i:PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)://")
 ANY_PARTITION: Final = "records without a key use any partition"
 ONE_PHASE: Final = ValueRule(lambda value: value is False, "false: two-phase commit is not supported")
@@ -164,6 +159,15 @@ class ConsumerConfig(ClientConfig):
     allow_auto_create_topics: bool = option(True, "True to let a subscription create a topic, if the broker allows it.")
     exclude_internal_topics: bool = option(True, "True to exclude internal topics from pattern subscriptions.")
     client_rack: str = option("", "Rack of this client, to fetch from the nearest replica.")
+    key_deserializer: Callable[[Any], Any] | None = option(
+        None, "Function of the bytes of a key, or None, that returns the key of the record.", of=object, rule=FUNCTION
+    )
+    value_deserializer: Callable[[Any], Any] | None = option(
+        None,
+        "Function of the bytes of a value, or None, that returns the value of the record.",
+        of=object,
+        rule=FUNCTION,
+    )
 
     def __post_init__(self) -> None:
         ClientConfig.__post_init__(self)
@@ -236,6 +240,12 @@ class ProducerConfig(ClientConfig):
         of=object,
         rule=PARTITIONER,
     )
+    key_serializer: Callable[[Any], Any] | None = option(
+        None, "Function of the key given to send() that returns bytes, text or None.", of=object, rule=FUNCTION
+    )
+    value_serializer: Callable[[Any], Any] | None = option(
+        None, "Function of the value given to send() that returns bytes, text or None.", of=object, rule=FUNCTION
+    )
     partitioner_ignore_keys: bool = option(False, "True to treat records with a key like those without one.")
     transaction_two_phase_commit_enable: bool = option(
         False, "True to end transactions by an external coordinator (KIP-939).", rule=ONE_PHASE
@@ -283,69 +293,6 @@ class ProducerConfig(ClientConfig):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminConfig(ClientConfig):
     """Options of an admin client."""
-
-
-def client_config(cls: type[C], config: Mapping[str, Any] | None, options: Mapping[str, Any]) -> C:
-    """Build a client's configuration from Kafka's dotted names in a mapping, from keywords, or from both.
-
-    Raises ConfigError for an unknown option, conflicting duplicates, a value out of bounds, or options that exclude
-    each other.
-    """
-    if config is not None and not isinstance(config, Mapping):
-        raise ConfigError(
-            f"the first argument is a mapping of options, not {config!r}; topics are for subscribe() and send()"
-        )
-    given: dict[str, Any] = {}
-    for source in (config or {}, options):
-        for spelling, value in source.items():
-            if not isinstance(spelling, str):
-                raise ConfigError(f"an option's name is text, not {spelling!r}")
-            name = spelling.replace("_", ".")
-            if name in given and given[name] != value:
-                shown = "" if is_hidden(name) else f": {given[name]!r} and {value!r}"
-                raise ConfigError(f"{name} is given twice{shown or ' with different values'}")
-            given[name] = value
-    given = translated(given)
-    _check_kind(cls, given)
-    _check_names(cls, given)
-    by_name = {o.name: o for o in options_of(cls)}
-    given = {name: by_name[name].as_spelled(value) if name in by_name else value for name, value in given.items()}
-    if isinstance(age := given.get("auto.offset.reset"), timedelta):
-        given["auto.offset.reset"] = f"by_duration:PT{age.total_seconds():f}S"
-    if cls is ConsumerConfig:
-        _check_group_protocol(given)
-    return parse_config(cls, given)
-
-
-def _check_names(cls: type[ClientConfig], given: Mapping[str, Any]) -> None:
-    known = [o.name for o in options_of(cls)]
-    unknown = [name for name in given if name not in known]
-    if unknown:
-        hints = [f"{name!r}{instead_of(name) or did_you_mean(name, known)}" for name in unknown]
-        raise ConfigError(f"unknown option{'s' if len(unknown) > 1 else ''} {'; '.join(hints)}")
-
-
-def _check_group_protocol(given: Mapping[str, Any]) -> None:
-    """Raise ConfigError for an option of the other group protocol, with its replacement."""
-    protocol = given.get("group.protocol", "classic")
-    if protocol == "consumer":
-        for name, instead in INSTEAD_OF_CLASSIC.items():
-            if name in given:
-                raise ConfigError(f"{name} has no meaning with group.protocol=consumer: {instead}")
-    if protocol == "classic" and given.get("group.remote.assignor") is not None:
-        raise ConfigError(
-            "group.remote.assignor has no meaning with group.protocol=classic: set partition.assignment.strategy, or "
-            "group.protocol=consumer"
-        )
-
-
-def _check_kind(cls: type[ClientConfig], given: Mapping[str, Any]) -> None:
-    """Raise ConfigError for an option of another kind of client."""
-    own = {o.name for o in options_of(cls)}
-    for kind, other in (("consumer", ConsumerConfig), ("producer", ProducerConfig)):
-        for option_ in options_of(other):
-            if option_.name in given and option_.name not in own:
-                raise ConfigError(f"{option_.name} is an option of a {kind}, not of this client")
 
 
 def check_servers(servers: list[str]) -> None:

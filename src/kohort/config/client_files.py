@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from kohort.config.client import ConsumerConfig, ProducerConfig
 from kohort.config.options import options_of
-from kohort.config.properties import fill_in, parse_properties
+from kohort.config.properties import fill_in_value, parse_properties
 from kohort.config.security_names import is_hidden
 from kohort.errors import ConfigError
 from kohort.nearest import did_you_mean
@@ -30,6 +30,8 @@ from kohort.secret import Secret
 
 _READABLE: Final = stat.S_IRGRP | stat.S_IROTH
 """Mode bits of a file that other users can read, on POSIX systems."""
+OF_PROGRAMS: Final = frozenset({"key.deserializer", "value.deserializer", "key.serializer", "value.serializer"})
+"""Options with functions. In files they name Java's classes, and are ignored."""
 _NEVER_PASSED_OVER: Final = ("ssl.", "sasl.", "security.", "bootstrap.")
 """Prefixes of options that are never ignored: without them a connection might be less secure."""
 
@@ -68,6 +70,13 @@ def read_profile(name: str, environ: Mapping[str, str]) -> ClientSettings:
     if name not in found:
         raise ConfigError(f"profile {name!r}: {path} has {', '.join(found) or 'none'}{did_you_mean(name, found)}")
     return _settings(path, f"{path}, profile {name}", dict(_flat(found[name])), environ)
+
+
+def options_for(config: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Remove the options of other kinds of clients: one file may serve consumers, producers and admin clients."""
+    others = {o.name for cls in (ConsumerConfig, ProducerConfig) for o in options_of(cls)}
+    others -= {o.name for o in options_of(config)}
+    return {name: value for name, value in given.items() if name not in others}
 
 
 def profile_names(environ: Mapping[str, str]) -> list[str]:
@@ -110,11 +119,11 @@ def _settings(path: Path, where: str, given: Mapping[str, Any], environ: Mapping
     unknown, plain = [], []
     for spelling, value in given.items():
         name = spelling.replace("_", ".")
-        if name not in known and not name.startswith(_NEVER_PASSED_OVER):
+        if (name not in known or name in OF_PROGRAMS) and not name.startswith(_NEVER_PASSED_OVER):
             unknown.append(spelling)
             continue
         try:
-            filled = fill_in(value, environ) if isinstance(value, str) else value
+            filled = fill_in_value(value, environ)
         except ConfigError as error:
             raise ConfigError(f"{where}: {spelling}: {error}") from None
         if is_hidden(name) and isinstance(filled, str):

@@ -56,12 +56,6 @@ class Option:
         self.check(value)
         return value
 
-    def as_spelled(self, given: Any) -> Any:
-        """Return a choice in the table's case: ``sasl_ssl`` is ``SASL_SSL``."""
-        if isinstance(given, str) and self.choices and self.type is not list:
-            return next((choice for choice in self.choices if choice.lower() == given.strip().lower()), given)
-        return given
-
     def _convert(self, text: Any) -> Any:
         if self.type is bool:
             flag = {"true": True, "false": False}.get(str(text).strip().lower())

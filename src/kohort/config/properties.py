@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import javaproperties
 
@@ -67,6 +67,24 @@ def fill_in(text: str, environ: Mapping[str, str]) -> str:
         return value
 
     return _PLACE.sub(content, text)
+
+
+class Filled(str):
+    """Text without places to fill in. ``fill_in_value`` returns it unchanged."""
+
+    __slots__ = ()
+
+
+def fill_in_value(value: Any, environ: Mapping[str, str]) -> Any:
+    """Fill in the value of an option: a text or a list of texts. Raises as ``fill_in``."""
+    if isinstance(value, list):
+        return [fill_in_value(item, environ) for item in value]
+    return Filled(fill_in(value, environ)) if type(value) is str else value
+
+
+def as_filled(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options whose texts are literal: a group named ``${file:...}`` must not read a file."""
+    return {name: Filled(value) if type(value) is str else value for name, value in options.items()}
 
 
 def escaped(text: str) -> str:

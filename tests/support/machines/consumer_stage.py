@@ -14,7 +14,8 @@ from kohort.client.reading.fetcher import PREFETCH_BYTES
 from kohort.client.requests.source import Promise
 from kohort.clock import ManualClock
 from kohort.config import BrokerConfig, parse_config
-from kohort.config.client import ConsumerConfig, ProducerConfig, client_config
+from kohort.config.client import ConsumerConfig, ProducerConfig
+from kohort.config.client_options import client_config
 from kohort.errors import KohortError
 from kohort.log.storage import MemoryStorage
 from kohort.model import Record, TopicPartition

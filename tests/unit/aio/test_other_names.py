@@ -49,8 +49,8 @@ def test_kohort_methods_named_in_errors_exist(names, client):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("value_deserializer", "unknown option 'value.deserializer': here keys and values are bytes"),
-        ("queued.max.messages.kbytes", "here a consumer prefetches automatically"),
+        ("rebalance_timeout_ms", "unknown option 'rebalance_timeout_ms': here it is max.poll.interval.ms"),
+        ("queued.max.messages.kbytes", "no effect here: a consumer prefetches automatically"),
         ("fetch.message.max.bytes", r"here it is max\.partition\.fetch\.bytes \(docs/guides/coming-from\.md\)"),
     ],
 )

@@ -6,7 +6,8 @@ import pytest
 
 from kohort.aio.credentials.token_sources import claims_of, describe_token, unsecured
 from kohort.client.requests.credentials import Credentials, TokenMethod, credentials_of
-from kohort.config.client import AdminConfig, client_config
+from kohort.config.client import AdminConfig
+from kohort.config.client_options import client_config
 from kohort.errors import ConfigError
 from kohort.secret import Secret
 

@@ -6,7 +6,8 @@ import pytest
 
 from kohort.client.reading.list_offsets import LATEST
 from kohort.client.requests.denials import answer_error
-from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig, client_config
+from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
+from kohort.config.client_options import client_config
 from kohort.errors import ApiError, ErrorCode
 from kohort.model import OffsetAndMetadata
 from kohort.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic

@@ -13,7 +13,8 @@ from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 
 from kohort.client.producer import ProducerMachine
 from kohort.client.writing.partitioner import BY_NAME, StickyPartitioner, murmur2
-from kohort.config.client import ProducerConfig, client_config
+from kohort.config.client import ProducerConfig
+from kohort.config.client_options import client_config
 from kohort.errors import ConfigError, UsageError
 
 

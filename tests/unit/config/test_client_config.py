@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 
 import pytest
@@ -11,10 +12,11 @@ from kohort.config.client import (
     AdminConfig,
     ConsumerConfig,
     ProducerConfig,
-    client_config,
     parse_address,
     reset_duration_ms,
 )
+from kohort.config.client_options import client_config
+from kohort.config.properties import fill_in_value
 from kohort.errors import ConfigError
 
 WHERE = {"bootstrap_servers": "localhost:9092"}
@@ -33,14 +35,22 @@ def test_unknown_option_error_has_nearest_name():
 
 
 def test_unknown_options_share_one_error():
-    options = {**WHERE, "linger.msec": 1, "queue.buffering.max.ms": 5, "value_serializer": str}
+    foreign = {"queue.buffering.max.ms": 5, "api_version": (2, 8), "group_id": "g", "ssl.engine.id": "dynamic"}
+    options = {**WHERE, "linger.msec": 1, "batch_sise": 5, **foreign}
 
     with pytest.raises(ConfigError) as caught:
         client_config(ProducerConfig, None, options)
 
-    assert "unknown options 'linger.msec'; did you mean linger.ms?; " in str(caught.value)
-    assert "'queue.buffering.max.ms': here it is linger.ms" in str(caught.value)
-    assert "'value.serializer': here keys and values are bytes" in str(caught.value)
+    assert str(caught.value).splitlines() == [
+        "6 options are wrong:",
+        "  unknown option 'linger.msec'; did you mean linger.ms?",
+        "  unknown option 'batch_sise'; did you mean batch_size?",
+        "  unknown option 'queue.buffering.max.ms': here it is linger.ms (docs/guides/coming-from.md)",
+        "  unknown option 'api_version': leave it out, it has no effect here: client and broker negotiate API versions "
+        "(docs/guides/coming-from.md)",
+        "  group_id is an option of a consumer, not of this client",
+        "  ssl.engine.id is not supported: Python's OpenSSL is used",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -66,6 +76,92 @@ def test_offset_reset_by_duration_may_be_a_timedelta():
     config = client_config(ConsumerConfig, None, {**WHERE, "auto_offset_reset": age})
 
     assert reset_duration_ms(config.auto_offset_reset) == 86_400_001
+
+
+@pytest.mark.parametrize(
+    ("cls", "name", "given", "value"),
+    [
+        (ConsumerConfig, "enable_auto_commit", "1", True),
+        (ConsumerConfig, "check_crcs", 0, False),
+        (ConsumerConfig, "auto_offset_reset", "Smallest", "earliest"),
+        (ConsumerConfig, "auto_offset_reset", "end", "latest"),
+        (ConsumerConfig, "auto_offset_reset", "error", "none"),
+        (ConsumerConfig, "partition_assignment_strategy", "RANGE,roundrobin", ["range", "roundrobin"]),
+        (
+            ConsumerConfig,
+            "partition_assignment_strategy",
+            "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+            ["cooperative-sticky"],
+        ),
+        (ConsumerConfig, "ssl_enabled_protocols", ["tlsv1.3"], ["TLSv1.3"]),
+        (ConsumerConfig, "sasl_mechanism", None, "GSSAPI"),
+        (ProducerConfig, "compression_type", None, "none"),
+        (ProducerConfig, "acks", -1, "all"),
+        (ProducerConfig, "retries", float("inf"), 2**31 - 1),
+    ],
+)
+def test_values_of_other_clients_are_accepted(cls, name, given, value):
+    group = {"group_id": "g"} if cls is ConsumerConfig else {}
+
+    assert getattr(client_config(cls, group, {**WHERE, name: given}), name) == value
+
+
+def test_texts_are_filled_in_from_environment_and_files(monkeypatch, tmp_path):
+    (tmp_path / "password").write_text("s3cret\n")
+    monkeypatch.setenv("KAFKA", "kafka-1:9092")
+    given = {"sasl.username": "${USER_NAME:-reports}", "sasl.password": f"${{file:{tmp_path}/password}}"}
+
+    config = client_config(ProducerConfig, given, {"bootstrap_servers": ["${KAFKA}"], "client_id": "$${KAFKA}"})
+
+    assert config.bootstrap == [("kafka-1", 9092)]
+    assert (config.sasl_username, config.sasl_password.reveal()) == ("reports", "s3cret")
+    assert config.client_id == "${KAFKA}"
+
+
+def test_missing_environment_variable_is_named_with_its_option(monkeypatch):
+    monkeypatch.delenv("KAFKA_PASSWORD", raising=False)
+    with pytest.raises(ConfigError, match=r"^option 'sasl_password': \$\{KAFKA_PASSWORD\}: the environment variable"):
+        client_config(ProducerConfig, None, {**WHERE, "sasl_username": "u", "sasl_password": "${KAFKA_PASSWORD}"})
+
+
+def test_filled_in_text_is_not_filled_in_again(monkeypatch):
+    monkeypatch.setenv("NAME", "${file:/etc/hostname}")
+    filled = fill_in_value("${NAME}", os.environ)
+
+    assert client_config(AdminConfig, WHERE, {"client_id": filled}).client_id == "${file:/etc/hostname}"
+
+
+@pytest.fixture
+def profiles(tmp_path, monkeypatch):
+    file = tmp_path / "clusters.toml"
+    file.write_text(
+        '[prod]\nbootstrap.servers = "kafka-1:9093"\nsecurity.protocol = "ssl"\nclient.id = "${WHO:-reports}"\n'
+        "linger.ms = 7\nmax.poll.records = 11\n"
+    )
+    file.chmod(0o600)
+    monkeypatch.setenv("KOHORT_PROFILES", str(file))
+
+
+def test_profile_has_options_of_all_kinds_of_clients(profiles):
+    producer = client_config(ProducerConfig, None, {"profile": "prod"})
+    consumer = client_config(ConsumerConfig, {"profile": "prod"}, {})
+
+    assert producer.bootstrap == consumer.bootstrap == [("kafka-1", 9093)]
+    assert (producer.linger_ms, producer.security_protocol) == (7, "SSL")
+    assert (consumer.max_poll_records, consumer.client_id) == (11, "reports")
+
+
+def test_options_beside_a_profile_override_it(profiles):
+    config = client_config(ProducerConfig, None, {"profile": "prod", "linger_ms": 1, "bootstrap_servers": "other:9093"})
+
+    assert (config.linger_ms, config.bootstrap, config.client_id) == (1, [("other", 9093)], "reports")
+
+
+def test_unknown_profile_is_rejected_with_the_nearest_name(profiles):
+    with pytest.raises(ConfigError, match=r"profile 'prd': .*; did you mean prod\?"):
+        client_config(ProducerConfig, None, {"profile": "prd"})
+    with pytest.raises(ConfigError, match=r"profile=7: expected the name of a cluster"):
+        client_config(ProducerConfig, None, {"profile": 7})
 
 
 def test_classic_options_are_rejected_with_consumer_protocol_in_any_case():
@@ -212,7 +308,7 @@ def test_option_given_twice_needs_equal_values():
 
 
 def test_option_of_other_client_kind_is_rejected():
-    with pytest.raises(ConfigError, match=r"linger\.ms is an option of a producer, not of this client"):
+    with pytest.raises(ConfigError, match=r"linger_ms is an option of a producer, not of this client"):
         client_config(ConsumerConfig, None, {"bootstrap_servers": "h:1", "linger_ms": 5})
     with pytest.raises(ConfigError, match=r"group\.id is an option of a consumer, not of this client"):
         client_config(ProducerConfig, {"bootstrap.servers": "h:1", "group.id": "g"}, {})
@@ -233,7 +329,7 @@ FACES = [
 @pytest.mark.parametrize("face", FACES)
 def test_every_client_class_accepts_both_spellings(face):
     make = getattr(kohort, face)
-    with pytest.raises(ConfigError, match=r"unknown option 'client\.idd'; did you mean client\.id\?"):
+    with pytest.raises(ConfigError, match=r"unknown option 'client_idd'; did you mean client_id\?"):
         make(bootstrap_servers="h:1", client_idd="x")
     with pytest.raises(ConfigError, match=r"unknown option 'client\.idd'; did you mean client\.id\?"):
         make({"bootstrap.servers": "h:1", "client.idd": "x"})

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from kohort.config.broker import BrokerConfig
-from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig, client_config
+from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
+from kohort.config.client_options import client_config
 from kohort.config.options import options_of, parse_config
 from kohort.config.topic import TopicConfig, topic_config
 from kohort.errors import ConfigError

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kohort.config.client import AdminConfig, client_config
+from kohort.config.client import AdminConfig
+from kohort.config.client_options import client_config
 from kohort.config.client_security import CLIENT_CREDENTIALS, JWT_BEARER, ClientSecurityConfig
 from kohort.config.options import options_of
 from kohort.config.security_names import REFUSED, SAME, SPECIAL, WITHOUT_COUNTERPART

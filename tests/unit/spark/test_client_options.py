@@ -6,7 +6,8 @@ import pickle
 
 import pytest
 
-from kohort.config.client import ConsumerConfig, client_config
+from kohort.config.client import ConsumerConfig
+from kohort.config.client_options import client_config
 from kohort.errors import ConfigError
 from kohort.secret import Secret
 from kohort.spark.options.client import as_spark_options, connecting

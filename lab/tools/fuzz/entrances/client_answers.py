@@ -15,7 +15,8 @@ from kohort.broker.broker import Broker
 from kohort.broker.io import Close, Connected, Disconnected, Input, Output, Received, Send
 from kohort.client.producer import ProducerMachine
 from kohort.config import BrokerConfig, parse_config
-from kohort.config.client import ProducerConfig, client_config
+from kohort.config.client import ProducerConfig
+from kohort.config.client_options import client_config
 from kohort.errors import KohortError
 from kohort.log.storage import MemoryStorage
 from kohort.notes import debug

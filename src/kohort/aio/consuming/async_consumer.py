@@ -21,13 +21,14 @@ from kohort.aio.consuming.consumer_calls import (
     checked_topics,
     poll_limits,
 )
-from kohort.aio.consuming.record_reader import RecordReader, layout_of
+from kohort.aio.consuming.record_reader import layout_of, reader_of
 from kohort.aio.finalizers import leave_dropped
 from kohort.aio.system import system_rng
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.group.membership import RebalanceListener
 from kohort.client.user_input import checked_ms, whole_number
-from kohort.config.client import ConsumerConfig, client_config
+from kohort.config.client import ConsumerConfig
+from kohort.config.client_options import client_config
 from kohort.errors import UsageError
 from kohort.extras import needs
 from kohort.model import Record, SubscriptionPattern, TopicPartition
@@ -61,7 +62,7 @@ class AsyncConsumer(ImmediateCalls):
         self._machine = ConsumerMachine(self.config, system_rng())
         self._waits: AsyncConsumerWaits = AsyncConsumerWaits(self._machine)
         self._calls = ConsumerCalls(self._waits, self._commits)
-        self._reader = RecordReader(self._machine, nullcontext(), self._waits.kick)
+        self._reader = reader_of(self._machine, nullcontext(), self._waits.kick)
 
     unsubscribe = awaiting(ConsumerCalls.unsubscribe)
     partitions_for = awaiting(ConsumerCalls.partitions_for)

@@ -21,7 +21,7 @@ from kohort.aio.consuming.consumer_calls import (
     checked_topics,
     poll_limits,
 )
-from kohort.aio.consuming.record_reader import RecordReader, layout_of
+from kohort.aio.consuming.record_reader import layout_of, reader_of
 from kohort.aio.consuming.waits import ConsumerWaits
 from kohort.aio.driver import Driver
 from kohort.aio.finalizers import leave_dropped
@@ -31,7 +31,8 @@ from kohort.aio.tls.contexts import tls_of
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.group.membership import RebalanceListener
 from kohort.client.user_input import checked_ms, whole_number
-from kohort.config.client import ConsumerConfig, client_config
+from kohort.config.client import ConsumerConfig
+from kohort.config.client_options import client_config
 from kohort.extras import needs
 from kohort.model import Record, SubscriptionPattern
 
@@ -67,7 +68,7 @@ class Consumer(ImmediateCalls):
         self._driver = io.call_now(lambda: Driver(self._machine.engine, tls=tls, guard=self._lock))
         self._waits: ConsumerWaits = ConsumerWaits(self._machine, self._driver, self._lock, io)
         self._calls = ConsumerCalls(self._waits, self._commits)
-        self._reader = RecordReader(self._machine, self._lock, self._driver.kick_soon)
+        self._reader = reader_of(self._machine, self._lock, self._driver.kick_soon)
         io.close_at_exit(self)
 
     unsubscribe = blocking(ConsumerCalls.unsubscribe)

@@ -10,7 +10,9 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from kohort.client.consumer import ConsumerMachine
+from kohort.client.reading.deserializing import Deserializers, refuse_arrow
 from kohort.client.reading.fetched import Fetched
+from kohort.errors import UndecodableValue
 from kohort.model import Record
 
 if TYPE_CHECKING:
@@ -115,6 +117,57 @@ class RecordReader:
                     raise fetched.error
                 break
         return batches or None
+
+
+class DeserializingReader(RecordReader):
+    """Reader of a consumer with deserializers. A record that one of them rejects is raised, and is not consumed."""
+
+    def __init__(
+        self,
+        machine: ConsumerMachine,
+        guard: AbstractContextManager[Any],
+        kick: Callable[[], None],
+        deserializers: Deserializers,
+    ) -> None:
+        super().__init__(machine, guard, kick)
+        self._deserializers = deserializers
+
+    def records(self, most: int) -> list[Record] | None:
+        out: list[Record] = []
+        try:
+            while len(out) < most and (fetched := self.next_fetched(may_raise=not out)) is not None:
+                out += self.hand_out(fetched, most - len(out))
+        except UndecodableValue:
+            if not out:
+                raise
+        return out or None
+
+    def hand_out(self, fetched: Fetched, most: int) -> list[Record]:
+        """Return up to ``most`` deserialized records. Raises UndecodableValue if the first one cannot be decoded."""
+        undecoded = (fetched.records or [])[fetched.at : fetched.at + most]
+        found, error = self._deserializers.until_error(undecoded)
+        if error is not None and not found:
+            raise error
+        taken = super().hand_out(fetched, len(found))
+        return found if taken or not found else []
+
+    def one_by_one(self, fetched: Fetched, most: int) -> Iterator[Record]:
+        for _ in range(most):
+            found = self.hand_out(fetched, 1) if fetched.at < len(fetched.records or ()) else []
+            if not found:
+                break
+            yield found[0]
+
+    def batches(self, layout: Layout, max_bytes: int) -> list[pyarrow.RecordBatch] | None:  # noqa: ARG002
+        refuse_arrow(self._deserializers)
+        return None
+
+
+def reader_of(machine: ConsumerMachine, guard: AbstractContextManager[Any], kick: Callable[[], None]) -> RecordReader:
+    deserializers = Deserializers.of(machine.config)
+    if deserializers is None:
+        return RecordReader(machine, guard, kick)
+    return DeserializingReader(machine, guard, kick, deserializers)
 
 
 def layout_of(

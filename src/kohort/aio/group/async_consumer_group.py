@@ -24,6 +24,7 @@ from kohort.aio.group.session_state import MAX_PROCESSING_TIME_MS, Session, Sess
 from kohort.client.metrics.names import MetricsSnapshot
 from kohort.client.metrics_report import consumer_metrics
 from kohort.client.partition_claims import ClaimState
+from kohort.client.reading.deserializing import refuse_arrow
 from kohort.client.reading.fetched import Fetched
 from kohort.errors import UsageError
 from kohort.model import Record, SubscriptionPattern
@@ -71,7 +72,7 @@ class AsyncClaim(SessionClaim):
 
     async def batches(self) -> AsyncIterator[list[Record]]:
         while (fetched := await self._take()) is not None:
-            records = fetched.decode_records(check_crcs=self._session.check_crcs)
+            records = self._session.decode(fetched)
             if records:
                 self._session.count(fetched, len(records))
                 yield records
@@ -85,6 +86,7 @@ class AsyncClaim(SessionClaim):
         json: pyarrow.Schema | None = None,
         json_errors: bool = False,
     ) -> AsyncIterator[pyarrow.RecordBatch]:
+        refuse_arrow(self._session.deserializers)
         layout = layout_of(schema, columns, json, json_errors=json_errors)
         while (fetched := await self._take()) is not None:
             batches = fetched.decode_arrow(check_crcs=self._session.check_crcs, layout=layout)

@@ -29,6 +29,7 @@ from kohort.aio.tls.contexts import tls_of
 from kohort.client.metrics.names import MetricsSnapshot
 from kohort.client.metrics_report import consumer_metrics
 from kohort.client.partition_claims import ClaimState
+from kohort.client.reading.deserializing import refuse_arrow
 from kohort.client.reading.fetched import Fetched
 from kohort.errors import UsageError
 from kohort.model import Record, SubscriptionPattern
@@ -85,7 +86,7 @@ class Claim(SessionClaim):
     def batches(self) -> Iterator[list[Record]]:
         """Yield a list of records for each fetched batch, until the session ends. Raises as ``__iter__``."""
         while (fetched := self._take()) is not None:
-            records = fetched.decode_records(check_crcs=self._session.check_crcs)
+            records = self._session.decode(fetched)
             if records:
                 self._session.count(fetched, len(records))
                 yield records
@@ -104,6 +105,7 @@ class Claim(SessionClaim):
         Mark the records as handled with ``mark_offset``. Raises CorruptRecord if the log is damaged, UndecodableValue
         for a value that does not match ``json``, UsageError for an unknown column or type.
         """
+        refuse_arrow(self._session.deserializers)
         layout = layout_of(schema, columns, json, json_errors=json_errors)
         while (fetched := self._take()) is not None:
             batches = fetched.decode_arrow(check_crcs=self._session.check_crcs, layout=layout)

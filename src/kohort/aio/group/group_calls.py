@@ -18,7 +18,8 @@ from kohort.aio.group.session_state import SessionState
 from kohort.aio.system import system_rng
 from kohort.client.consumer import CloseTimeout, ConsumerMachine
 from kohort.client.user_input import checked_ms, whole_number
-from kohort.config.client import ConsumerConfig, client_config
+from kohort.config.client import ConsumerConfig
+from kohort.config.client_options import client_config
 from kohort.errors import ApiTimeout, ConfigError, KohortError, UsageError
 from kohort.model import SubscriptionPattern, TopicPartition
 

@@ -15,6 +15,7 @@ from kohort.aio.consuming.consumer_calls import COMMIT_TOO_LATE
 from kohort.client.consumer import CloseTimeout
 from kohort.client.group.commits import Offsets
 from kohort.client.partition_claims import Claims, ClaimState
+from kohort.client.reading.deserializing import Deserializers
 from kohort.client.reading.fetched import Fetched
 from kohort.client.requests.source import Promise
 from kohort.client.user_input import checked_ms
@@ -46,6 +47,7 @@ class SessionState:
         self.generation = waits.machine.group.membership.generation
         self.claims = Claims(waits.machine, max_processing_time_ms, new_guard)
         self.waits = waits
+        self.deserializers = Deserializers.of(config)
         self.check_crcs = config.check_crcs
         self.failure: HandlerFailed | None = None
         self.ending = False
@@ -81,12 +83,24 @@ class SessionState:
         times = [t for t in (self.claims.wake_at_ms, self._auto_at_ms) if t is not None]
         return max(0, min([*(t - now_ms for t in times), most_ms]))
 
+    def decode(self, fetched: Fetched) -> list[Record]:
+        """Return the records before the first damaged one, and before the first one that a deserializer rejects."""
+        records = fetched.decode_records(check_crcs=self.check_crcs)
+        if self.deserializers is not None:
+            records, fetched.undecodable = self.deserializers.until_error(records)
+        return records
+
     def count(self, fetched: Fetched, records: int) -> None:
         with self.waits.guard:
             self.waits.machine.count_records(fetched, records)
 
     def check_damage(self, claim: ClaimState, fetched: Fetched) -> None:
-        """Fetch damaged batches again; raise CorruptRecord if they are still damaged."""
+        """Fetch damaged batches again; raise CorruptRecord if they are still damaged.
+
+        Raises UndecodableValue if a deserializer rejected a record of the batches.
+        """
+        if fetched.undecodable is not None:
+            raise fetched.undecodable
         if fetched.error is None:
             return
         with self.waits.guard:

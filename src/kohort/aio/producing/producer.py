@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
@@ -22,8 +22,10 @@ from kohort.client.metrics_report import producer_metrics
 from kohort.client.producer import ProducerMachine, check_partition, to_bytes, to_headers
 from kohort.client.user_input import checked_ms
 from kohort.client.writing.produce_batch import RECORD_OVERHEAD
-from kohort.config.client import ProducerConfig, client_config
-from kohort.errors import ConnectionFailed, TransactionFailed
+from kohort.client.writing.serializing import NOT_FOR_ARROW, Serializers
+from kohort.config.client import ProducerConfig
+from kohort.config.client_options import client_config
+from kohort.errors import ConnectionFailed, TransactionFailed, UsageError
 from kohort.wire.record_batch import NewRecord
 
 if TYPE_CHECKING:
@@ -83,12 +85,15 @@ class Producer(OtherNames):
         self._driver = self._calls.driver = self._io.call_now(self._calls.new_driver)
         self._now_ms = self._driver.clock.now_ms
         self._io.close_at_exit(self, timeout_ms=int(EXIT_GRACE_S * 1000))
+        if (serializers := Serializers.of(self.config)) is not None:
+            self._serializers = serializers
+            self.__class__ = _SerializingProducer  # chosen once: send() without serializers stays as fast as it is
 
     def send(
         self,
         topic: str,
-        value: Text = None,
-        key: Text = None,
+        value: Text | Any = None,
+        key: Text | Any = None,
         *,
         partition: int | None = None,
         headers: Headers = (),
@@ -97,8 +102,8 @@ class Producer(OtherNames):
         """Buffer a record for sending, and return its Delivery.
 
         Without ``partition`` the hash of the key selects the partition; without a key the producer selects one
-        (KIP-794). Strings are sent as UTF-8. ``headers``: pairs (name, value) or a mapping. ``timestamp_ms``: ms since
-        1970, default now.
+        (KIP-794). Strings are sent as UTF-8, other types as ``key_serializer`` and ``value_serializer`` convert them.
+        ``headers``: pairs (name, value) or a mapping. ``timestamp_ms``: ms since 1970, default now.
 
         Raises ApiTimeout if the topic's partitions stay unknown, or the buffer stays full, for ``max.block.ms``;
         ApiError for a topic that cannot be written, or with MESSAGE_TOO_LARGE; UsageError for an invalid record. With a
@@ -255,3 +260,17 @@ class Producer(OtherNames):
     def _run(self, call: Call[R]) -> R:
         driver = self._driver
         return run_call(call, lambda wait: self._io.call(lambda: driver.until(wait.ready, wait.timeout_ms)))
+
+
+class _SerializingProducer(Producer):
+    """Class of a producer with ``key_serializer`` or ``value_serializer``."""
+
+    def send(self, topic: str, value: Any = None, key: Any = None, **options: Any) -> Delivery:
+        serializers = self._serializers
+        return super().send(topic, serializers.value(topic, value), serializers.key(topic, key), **options)
+
+    def send_batch(self, topic: str, partition: int, records: Iterable[Any]) -> list[Delivery]:
+        return super().send_batch(topic, partition, self._serializers.records(topic, records))
+
+    def send_arrow(self, *_args: Any, **_options: Any) -> list[Delivery]:
+        raise UsageError(NOT_FOR_ARROW)

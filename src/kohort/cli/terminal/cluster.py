@@ -45,8 +45,9 @@ class ClusterAccess:
     def admin(self) -> Admin:
         from kohort import Admin
         from kohort.config.client import AdminConfig
+        from kohort.config.client_files import options_for
 
-        return self._client(Admin, AdminConfig, self.file_options, _options_for(AdminConfig, self.settings))
+        return self._client(Admin, AdminConfig, self.file_options, options_for(AdminConfig, self.settings))
 
     def consumer(self, options: Mapping[str, Any]) -> Consumer:
         from kohort import Consumer
@@ -64,22 +65,14 @@ class ClusterAccess:
     def _client(
         self, make: Callable[[dict[str, Any]], C], config: type, given: Mapping[str, Any], options: Mapping[str, Any]
     ) -> C:
+        from kohort.config.client_files import options_for
+        from kohort.config.properties import as_filled
         from kohort.config.security_names import translated
 
         try:
-            return make({**translated(_options_for(config, given)), **translated(options)})
+            return make(as_filled({**translated(options_for(config, given)), **translated(options)}))
         except ConfigError as error:
             raise ConfigError(f"{error} ({self.file_name})" if self.file_name else str(error)) from None
-
-
-def _options_for(config: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove the options of other client types: one file may serve consumers, producers and admin clients."""
-    from kohort.config.client import ConsumerConfig, ProducerConfig
-    from kohort.config.options import options_of
-
-    others = {o.name for cls in (ConsumerConfig, ProducerConfig) for o in options_of(cls)}
-    others -= {o.name for o in options_of(config)}
-    return {name: value for name, value in given.items() if name not in others}
 
 
 def complete_profiles(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:

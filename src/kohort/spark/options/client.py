@@ -10,10 +10,11 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig, client_config
-from kohort.config.client_files import read_profile
+from kohort.config.client import AdminConfig
+from kohort.config.client_files import options_for, read_profile
+from kohort.config.client_options import client_config
 from kohort.config.options import options_of, unknown_option
-from kohort.config.properties import escaped, fill_in
+from kohort.config.properties import escaped, fill_in_value
 from kohort.config.security_names import is_hidden, translated
 from kohort.errors import ConfigError
 from kohort.secret import Secret
@@ -33,14 +34,12 @@ def client_options(config: type[Any], given: Mapping[str, Any], profile: str = "
     said: dict[str, Any] = {}
     for name, value in given.items():
         try:
-            filled = fill_in(value, os.environ) if isinstance(value, str) else value
+            filled = fill_in_value(value, os.environ)
         except ConfigError as error:
             raise ConfigError(f"{PREFIX}{name}: {error}") from None
         said[name] = Secret(filled) if is_hidden(name) and isinstance(filled, str) else filled
-    others = {o.name for cls in (ConsumerConfig, ProducerConfig) for o in options_of(cls)}
-    others -= {o.name for o in options_of(config)}
-    by_profile = read_profile(profile, os.environ).options.items() if profile else ()
-    ours = _by_our_names({name: value for name, value in by_profile if name not in others}) | _by_our_names(said)
+    by_profile = read_profile(profile, os.environ).options if profile else {}
+    ours = _by_our_names(options_for(config, by_profile)) | _by_our_names(said)
     if not ours.get(SERVERS):
         raise ConfigError("option 'kafka.bootstrap.servers' is missing: give HOST:PORT of a broker")
     known = [o.name for o in options_of(config)]

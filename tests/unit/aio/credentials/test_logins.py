@@ -8,7 +8,8 @@ import pytest
 from kohort.aio.credentials.logins import Logins
 from kohort.client.requests.credentials import credentials_of
 from kohort.client.requests.io import RequestToken, TokenReady
-from kohort.config.client import AdminConfig, client_config
+from kohort.config.client import AdminConfig
+from kohort.config.client_options import client_config
 from kohort.errors import AuthenticationFailed, KohortError, MissingExtra
 from kohort.security.sasl.scram import ScramServer, credential_of
 

@@ -16,7 +16,8 @@ from kohort.aio.credentials.logins import TokenCache, renewed_at_ms
 from kohort.aio.credentials.token_sources import ATTEMPTS_MOST, Token, claims_of, https_context, token_source, unsecured
 from kohort.aio.system import wall_ms
 from kohort.client.requests.credentials import credentials_of
-from kohort.config.client import AdminConfig, client_config
+from kohort.config.client import AdminConfig
+from kohort.config.client_options import client_config
 from kohort.errors import AuthenticationFailed, ConnectionFailed, KohortError
 from kohort.secret import Secret
 
