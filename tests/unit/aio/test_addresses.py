@@ -24,7 +24,7 @@ def listening() -> Iterator[socket.socket]:
 
 
 @pytest.fixture
-def nobody() -> Iterator[int]:
+def silent_port() -> Iterator[int]:
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen(0)
@@ -51,9 +51,9 @@ def connected(addresses, loop_factory):
 
 
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, new_loop])
-def test_address_without_answer_leaves_time_for_next_address(listening, nobody, loop_factory):
+def test_address_without_answer_leaves_time_for_next_address(listening, silent_port, loop_factory):
     here = listening.getsockname()
-    assert connected([info("127.0.0.1", nobody), info(*here)], loop_factory) == here
+    assert connected([info("127.0.0.1", silent_port), info(*here)], loop_factory) == here
 
 
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, new_loop])
@@ -62,9 +62,9 @@ def test_address_that_refuses_connections_is_skipped(listening, loop_factory):
     assert connected([info("127.0.0.1", 1), info(*here)], loop_factory) == here
 
 
-def test_failed_connection_raises_error_of_last_address(nobody):
+def test_failed_connection_raises_error_of_last_address(silent_port):
     with pytest.raises(ConnectionRefusedError):
-        connected([info("127.0.0.1", nobody), info("127.0.0.1", 1)], asyncio.new_event_loop)
+        connected([info("127.0.0.1", silent_port), info("127.0.0.1", 1)], asyncio.new_event_loop)
 
 
 @pytest.mark.parametrize("host", ["a" * 64 + ".example", "no..host"])
@@ -76,13 +76,13 @@ def test_invalid_host_name_raises_os_error(host):
 class SlowNames(asyncio.SelectorEventLoop):
     def __init__(self, found):
         super().__init__()
-        self.asked = 0
-        self.known = asyncio.Event()
+        self.lookups = 0
+        self.answered = asyncio.Event()
         self._found = found
 
     async def getaddrinfo(self, *_args, **_words):
-        self.asked += 1
-        await self.known.wait()
+        self.lookups += 1
+        await self.answered.wait()
         if isinstance(self._found, OSError):
             raise self._found
         return self._found
@@ -93,19 +93,19 @@ def test_result_of_slow_dns_lookup_is_used_by_next_connection_attempt(listening)
 
     async def story():
         loop: Any = asyncio.get_running_loop()
-        given_up = asyncio.create_task(connect_to("slow.example", 9092, LIMIT_S))
+        cancelled = asyncio.create_task(connect_to("slow.example", 9092, LIMIT_S))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        given_up.cancel()
-        await asyncio.wait([given_up])
-        loop.known.set()
+        cancelled.cancel()
+        await asyncio.wait([cancelled])
+        loop.answered.set()
         await asyncio.sleep(0)
         found = await connect_to("slow.example", 9092, LIMIT_S)
-        assert (found.getpeername(), loop.asked) == (here, 1)
+        assert (found.getpeername(), loop.lookups) == (here, 1)
         found.close()
 
         (await connect_to("slow.example", 9092, LIMIT_S)).close()
-        assert loop.asked == 2, "what one attempt was given is asked for anew by the next"
+        assert loop.lookups == 2, "what one attempt was given is asked for anew by the next"
 
     with asyncio.Runner(loop_factory=lambda: SlowNames([info(*here)])) as runner:
         runner.run(story())
@@ -114,11 +114,11 @@ def test_result_of_slow_dns_lookup_is_used_by_next_connection_attempt(listening)
 def test_failed_dns_lookup_is_repeated(listening):
     async def story():
         loop: Any = asyncio.get_running_loop()
-        loop.known.set()
-        for asked in (1, 2):
+        loop.answered.set()
+        for lookup_count in (1, 2):
             with pytest.raises(OSError, match="not found"):
                 await connect_to("no.example", 9092, LIMIT_S)
-            assert loop.asked == asked
+            assert loop.lookups == lookup_count
 
     with asyncio.Runner(loop_factory=lambda: SlowNames(OSError(1, "not found"))) as runner:
         runner.run(story())

@@ -32,9 +32,9 @@ def test_send_arrow_accepts_record_batch_readers_and_data_frames(table: object) 
     assert encoded(table) == encoded(TABLE)
 
 
-@pytest.mark.parametrize("given", [None, {"value": [b"1"]}, [b"1"]])
-def test_send_arrow_rejects_objects_without_arrow_interface(given: object) -> None:
+@pytest.mark.parametrize("rows", [None, {"value": [b"1"]}, [b"1"]])
+def test_send_arrow_rejects_objects_without_arrow_interface(rows: object) -> None:
     with pytest.raises(
         UsageError, match="send_arrow takes a pyarrow Table, RecordBatch or RecordBatchReader, or a data"
     ):
-        encoded(given)
+        encoded(rows)

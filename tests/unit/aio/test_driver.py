@@ -17,9 +17,9 @@ class Engine:
     credentials = None
     config = ClientConfig(bootstrap_servers=["127.0.0.1:1"])
 
-    def __init__(self, script=lambda _given: ()) -> None:
+    def __init__(self, script=lambda _event: ()) -> None:
         self.script = script
-        self.told = []
+        self.events = []
         self.frames = bytearray(100)
         self.wake_at_ms: int | None = None
 
@@ -27,12 +27,12 @@ class Engine:
         return memoryview(self.frames)
 
     def arrived(self, connection, count):
-        self.told.append(bytes(self.frames[:count]))
+        self.events.append(bytes(self.frames[:count]))
         return True
 
-    def handle(self, given, now_ms):
-        self.told.append(given)
-        return self.script(given)
+    def handle(self, event, now_ms):
+        self.events.append(event)
+        return self.script(event)
 
     def close(self, now_ms):
         return ()
@@ -52,8 +52,8 @@ def test_driver_sends_and_receives_bytes():
         server = await asyncio.start_server(shout, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
 
-        def script(given):
-            match given:
+        def script(event):
+            match event:
                 case Tick():
                     return [Open(7, "127.0.0.1", port)]
                 case Opened(7):
@@ -63,10 +63,10 @@ def test_driver_sends_and_receives_bytes():
         engine = Engine(script)
         driver = Driver(engine)
         driver.kick()
-        await driver.until(lambda: True if any(isinstance(told, Closed) for told in engine.told) else None)
+        await driver.until(lambda: True if any(isinstance(event, Closed) for event in engine.events) else None)
         await driver.close()
         server.close()
-        return engine.told
+        return engine.events
 
     assert run(story()) == [
         Tick(),
@@ -82,12 +82,12 @@ def test_failed_connection_is_reported_to_engine_as_closed():
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             port = taken.getsockname()[1]
-            engine = Engine(lambda given: [Open(1, "127.0.0.1", port)] if isinstance(given, Tick) else ())
+            engine = Engine(lambda event: [Open(1, "127.0.0.1", port)] if isinstance(event, Tick) else ())
             driver = Driver(engine)
             driver.kick()
-            await driver.until(lambda: True if len(engine.told) > 1 else None)
+            await driver.until(lambda: True if len(engine.events) > 1 else None)
             await driver.close()
-            return engine.told
+            return engine.events
 
     _, closed = run(story())
     assert isinstance(closed, Closed)
@@ -103,7 +103,7 @@ def test_driver_runs_engine_once_after_several_kicks():
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         await driver.close()
-        return engine.told
+        return engine.events
 
     assert run(story()) == [Tick()]
 
@@ -113,13 +113,13 @@ def test_driver_runs_engine_at_its_wake_time():
         engine = Engine()
         driver = Driver(engine)
 
-        def once(_given):
-            engine.wake_at_ms = driver.clock.now_ms() + 20 if len(engine.told) == 1 else None
+        def once(_event):
+            engine.wake_at_ms = driver.clock.now_ms() + 20 if len(engine.events) == 1 else None
             return ()
 
         engine.script = once
         driver.kick()
-        found = await driver.until(lambda: True if len(engine.told) == 2 else None, 30_000)
+        found = await driver.until(lambda: True if len(engine.events) == 2 else None, 30_000)
         await driver.close()
         return found
 
@@ -144,7 +144,7 @@ def test_error_in_condition_of_a_wait_is_raised_by_the_waiting_call():
         driver = Driver(engine)
 
         def condition():
-            if engine.told:
+            if engine.events:
                 raise KohortError("hopeless")
 
         try:
@@ -160,7 +160,7 @@ def test_internal_error_of_engine_fails_current_and_later_waits():
     async def story():
         asyncio.get_running_loop().set_exception_handler(lambda *_: None)
 
-        def broken(_given):
+        def broken(_event):
             raise ZeroDivisionError("planted")
 
         driver = Driver(Engine(broken))
@@ -183,11 +183,11 @@ def test_internal_error_of_engine_fails_current_and_later_waits():
 @pytest.mark.parametrize("host", ["a" * 64 + ".example", "no..host"])
 def test_connection_to_invalid_host_name_is_closed_with_reason(host):
     async def story():
-        engine = Engine(lambda given: [Open(7, host, 9092)] if given == Tick() else ())
+        engine = Engine(lambda event: [Open(7, host, 9092)] if event == Tick() else ())
         driver = Driver(engine)
         driver.kick()
-        await driver.until(lambda: True if any(isinstance(told, Closed) for told in engine.told) else None)
+        await driver.until(lambda: True if any(isinstance(event, Closed) for event in engine.events) else None)
         await driver.close()
-        return engine.told
+        return engine.events
 
     assert Closed(7, "invalid host name") in run(story())

@@ -19,11 +19,11 @@ NOW = 1_700_000_000_000
 
 
 def open_files(folder):
-    held = 0
+    count = 0
     for entry in Path("/proc/self/fd").iterdir():
         with suppress(OSError):
-            held += entry.readlink().is_relative_to(folder)
-    return held
+            count += entry.readlink().is_relative_to(folder)
+    return count
 
 
 @pytest.fixture
@@ -33,9 +33,9 @@ def storage(tmp_path):
 
 
 def test_private_file_that_replaces_a_leftover_file_is_readable_for_owner_only(storage, tmp_path):
-    left = tmp_path / "data" / "users.json.tmp"
-    left.write_bytes(b"torn")
-    left.chmod(0o644)
+    leftover = tmp_path / "data" / "users.json.tmp"
+    leftover.write_bytes(b"torn")
+    leftover.chmod(0o644)
     storage.replace("users.json", b"salted", private=True)
     assert (tmp_path / "data" / "users.json").stat().st_mode & 0o777 == 0o600
 
@@ -328,11 +328,11 @@ def test_log_in_files_is_compacted_in_background(tmp_path):
         stage = LogStage(storage, cleanup_policy="compact", min_cleanable_dirty_ratio="0.1", segment_bytes="20000")
         stage.fill(1000, key=b"k")
         stage.log.roll(stage.now_ms)
-        told: list[str] = []
+        notes: list[str] = []
         deadline = time.monotonic() + 30
-        while not any("compacted up to offset 1000" in note for note in told) and time.monotonic() < deadline:
+        while not any("compacted up to offset 1000" in note for note in notes) and time.monotonic() < deadline:
             stage.clock.advance(max(stage.topics.wake_at_ms - stage.now_ms, 0))
-            told += map(str, stage.topics.tick(stage.now_ms))
+            notes += map(str, stage.topics.tick(stage.now_ms))
 
         assert len(values_from(stage.log, 0)) == 1
         stage.check()

@@ -46,11 +46,11 @@ def test_garbage_collector_skips_old_generation_during_long_request():
 def test_young_reference_cycles_are_collected_during_long_request():
     collections = ShortCollections()
     collections.after_event(in_long_work=True)
-    gone = cycle()
+    reference = cycle()
 
     collections.after_event(in_long_work=True)
 
-    assert gone() is None
+    assert reference() is None
     collections.end()
     assert gc.isenabled()
 

@@ -23,7 +23,7 @@ class WorkersAtOnce:
             state.wake_by(claim, lambda: None)
 
     def start(self, handler: RecordingHandler) -> None:
-        handler.told.append("start")
+        handler.events.append("start")
         for claim in self.state.claims.by_partition.values():
             self.state.wake_by(claim, partial(self._take, handler, claim))
 
@@ -47,20 +47,20 @@ class WorkersAtOnce:
 
 class RecordingHandler:
     def __init__(self, then: Callable[[bytes], None] = lambda _: None) -> None:
-        self.told: list[str] = []
+        self.events: list[str] = []
         self.then = then
 
     def setup(self, session: Session) -> None:
-        self.told.append(f"setup {' '.join(map(str, session.partitions))}")
+        self.events.append(f"setup {' '.join(map(str, session.partitions))}")
 
     def handle(self, record: Any, session: Session) -> None:
-        self.told.append(record.value.decode())
+        self.events.append(record.value.decode())
         self.then(record.value)
         session.mark_message(record)
 
     def cleanup(self, session: Session) -> None:
         assert session.ending
-        self.told.append("cleanup")
+        self.events.append("cleanup")
 
 
 class Group:
@@ -88,7 +88,7 @@ def test_group_session_runs_setup_handlers_cleanup_and_commit():
 
     group.consume(board)
 
-    assert board.told == ["setup t-0", "start", "a", "b", "c", "cleanup"]
+    assert board.events == ["setup t-0", "start", "a", "b", "c", "cleanup"]
     assert group.committed() == 3
     assert group.waits.listener is None
 
@@ -104,7 +104,7 @@ def test_handler_error_ends_group_session_and_commits_marked_offsets():
     with pytest.raises(HandlerFailed, match="I do not like b"):
         group.consume(board)
 
-    assert board.told == ["setup t-0", "start", "a", "b", "cleanup"]
+    assert board.events == ["setup t-0", "start", "a", "b", "cleanup"]
     assert group.committed() == 1
 
 
@@ -119,7 +119,7 @@ def test_error_in_setup_of_group_session_is_raised_after_cleanup():
     board = FailingSetup()
     with pytest.raises(ValueError, match="not today"):
         group.consume(board)
-    assert board.told == ["setup t-0", "cleanup"]
+    assert board.events == ["setup t-0", "cleanup"]
 
 
 def test_marked_offsets_are_committed_before_partitions_are_revoked():
@@ -134,7 +134,7 @@ def test_marked_offsets_are_committed_before_partitions_are_revoked():
     board = RecordingHandler(let_another_join)
     group.consume(board)
 
-    assert board.told == ["setup t-0", "start", "a", "b", "c", "cleanup"]
+    assert board.events == ["setup t-0", "start", "a", "b", "c", "cleanup"]
     assert group.committed() == 3
 
 

@@ -12,7 +12,7 @@ from kohort.config.options import options_of
 from kohort.config.other_names import INSTEAD
 from kohort.errors import ConfigError
 
-NOBODY = "127.0.0.1:1"
+UNUSED_ADDRESS = "127.0.0.1:1"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_kohort_methods_named_in_errors_exist(names, client):
 )
 def test_error_for_option_of_another_client_names_kohort_option(name, words):
     with pytest.raises(ConfigError, match=words):
-        kohort.Consumer({name: "1"}, bootstrap_servers=NOBODY)
+        kohort.Consumer({name: "1"}, bootstrap_servers=UNUSED_ADDRESS)
 
 
 def test_option_names_of_other_clients_are_no_kohort_options():
@@ -67,7 +67,7 @@ def test_option_names_of_other_clients_are_no_kohort_options():
 
 def test_topic_passed_as_options_of_client_raises_config_error():
     with pytest.raises(ConfigError, match="a mapping of options, not 'orders'; topics are for subscribe"):
-        kohort.Consumer("orders", bootstrap_servers=NOBODY)
+        kohort.Consumer("orders", bootstrap_servers=UNUSED_ADDRESS)
 
 
 def test_error_for_method_name_of_kafka_python_future_names_kohort_method():

@@ -21,14 +21,14 @@ class ConsumerUnderTest:
         self.waits = StageWaits(self.user)
         self.callbacks = CommitCallbacks()
         self.calls = ConsumerCalls(self.waits, self.callbacks)
-        self.told: list[tuple[str, object]] = []
+        self.notified: list[tuple[str, object]] = []
 
     def run(self, call: Any) -> Any:
         return self.waits.run_anywhere(call)
 
     def commit_async(self, name: str, offset: int) -> None:
         promise = self.user.machine.commit({tp("t-0"): OffsetAndMetadata(offset)}, None)
-        self.callbacks.append((promise, lambda _, error: self.told.append((name, error))))
+        self.callbacks.append((promise, lambda _, error: self.notified.append((name, error))))
 
     def committed(self) -> int | None:
         found = self.run(self.calls.committed([tp("t-0")]))[tp("t-0")]
@@ -37,11 +37,11 @@ class ConsumerUnderTest:
 
 class Listener:
     def __init__(self, error: Exception | None = None) -> None:
-        self.told: list[str] = []
+        self.notified: list[str] = []
         self.error = error
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-        self.told.append(f"revoked {partitions[0]}")
+        self.notified.append(f"revoked {partitions[0]}")
         if self.error is not None:
             raise self.error
 
@@ -59,7 +59,7 @@ def test_commit_returns_after_callbacks_of_earlier_async_commits_ran_in_order():
 
     tested.run(tested.calls.commit())
 
-    assert tested.told == [("first", None), ("second", None)]
+    assert tested.notified == [("first", None), ("second", None)]
     assert tested.callbacks.promises() == []
 
 
@@ -92,11 +92,11 @@ def test_unsubscribe_leaves_group_before_it_raises_the_listener_error():
     with pytest.raises(ValueError, match="I had more to do"):
         tested.run(tested.calls.unsubscribe())
 
-    assert tested.waits.listener.told == ["revoked t-0"]
+    assert tested.waits.listener.notified == ["revoked t-0"]
     assert tested.user.owned == ""
-    left = tested.stage.user("t", group_id="g")
+    other = tested.stage.user("t", group_id="g")
     # another member gets the partition before the session timeout of the departed member
-    tested.stage.until(lambda: left.owned == "t-0", limit_ms=5000)
+    tested.stage.until(lambda: other.owned == "t-0", limit_ms=5000)
 
 
 def test_close_of_consumer_commits_and_stops_fetching_despite_listener_error():
@@ -108,7 +108,7 @@ def test_close_of_consumer_commits_and_stops_fetching_despite_listener_error():
     with pytest.raises(ValueError, match="no"):
         tested.run(tested.calls.finish(tested.calls.close_timeout(None)))
 
-    assert tested.told == [("before", None)]
+    assert tested.notified == [("before", None)]
     assert tested.committed() == 3
     assert tested.waits.kicks == kicks + 1, "close() wakes the request engine even after the listener's error"
 

@@ -16,9 +16,9 @@ from kohort.security.sasl.scram import ScramServer, credential_of
 PASSWORD = "planted-secret"
 
 
-def told(challenges: list[bytes | None], **options: object) -> list[TokenReady]:
-    given = {"bootstrap_servers": "a:1", "security_protocol": "SASL_SSL", **options}
-    config = client_config(AdminConfig, None, given)
+def answers_to(challenges: list[bytes | None], **options: object) -> list[TokenReady]:
+    all_options = {"bootstrap_servers": "a:1", "security_protocol": "SASL_SSL", **options}
+    config = client_config(AdminConfig, None, all_options)
     credentials = credentials_of(config)
     assert credentials is not None
     answers: list[TokenReady] = []
@@ -26,8 +26,8 @@ def told(challenges: list[bytes | None], **options: object) -> list[TokenReady]:
     async def run() -> None:
         ready = asyncio.Event()
 
-        def answer(given: TokenReady) -> None:
-            answers.append(given)
+        def answer(token: TokenReady) -> None:
+            answers.append(token)
             ready.set()
 
         logins = Logins(config, credentials, answer)
@@ -46,7 +46,7 @@ def by_password(mechanism: str) -> dict[str, object]:
 
 
 def test_sasl_plain_login_sends_one_token():
-    assert told([None, b""], **by_password("PLAIN")) == [
+    assert answers_to([None, b""], **by_password("PLAIN")) == [
         TokenReady(1, f"\0alice\0{PASSWORD}".encode(), "user 'alice'"),
         TokenReady(1, None, "user 'alice'"),
     ]
@@ -77,7 +77,7 @@ def test_scram_login_hashes_password_in_a_thread_and_verifies_broker():
 
 @pytest.mark.parametrize("challenge", [b"", b"junk", b"\xff", b"r=x,s=,i=1", b"e=other-error"])
 def test_unexpected_sasl_challenge_fails_the_login(challenge: bytes):
-    (_, failed) = told([None, challenge], **by_password("SCRAM-SHA-256"))
+    (_, failed) = answers_to([None, challenge], **by_password("SCRAM-SHA-256"))
     assert isinstance(failed.token, AuthenticationFailed)
     assert PASSWORD not in str(failed.token)
 
@@ -86,7 +86,7 @@ def test_error_for_kerberos_login_without_gssapi_names_package():
     try:
         import gssapi  # noqa: F401
     except ImportError:
-        (failed,) = told([None], sasl_mechanism="GSSAPI")
+        (failed,) = answers_to([None], sasl_mechanism="GSSAPI")
         assert isinstance(failed.token, MissingExtra)
         assert "sasl.mechanism=GSSAPI needs the package gssapi: pip install 'kohort[kerberos]'" in str(failed.token)
 
@@ -113,6 +113,6 @@ def test_login_fails_with_error_of_token_callback():
     def sealed() -> str:
         raise LookupError("the vault is sealed")
 
-    (failed,) = told([None], sasl_mechanism="OAUTHBEARER", sasl_oauth_token_provider=sealed)
+    (failed,) = answers_to([None], sasl_mechanism="OAUTHBEARER", sasl_oauth_token_provider=sealed)
     assert isinstance(failed.token, KohortError)
     assert "the vault is sealed" in str(failed.token)

@@ -26,8 +26,8 @@ HOST = "b-1.demo.abc123.c2.kafka.eu-west-1.amazonaws.com"
 
 
 def config(**options: object) -> AdminConfig:
-    given = {"bootstrap_servers": "a:1", "security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"}
-    return client_config(AdminConfig, None, {**given, **options})
+    required = {"bootstrap_servers": "a:1", "security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"}
+    return client_config(AdminConfig, None, {**required, **options})
 
 
 def fetch(options: dict[str, object]) -> Token:
@@ -77,7 +77,7 @@ def test_token_callback_may_return_string_tuple_secret_or_coroutine(provider, te
 
 
 def test_token_callback_with_an_argument_gets_the_configuration():
-    token = fetch({"oauth_cb": lambda given: given, "sasl_oauthbearer_config": "principal=x"})
+    token = fetch({"oauth_cb": lambda argument: argument, "sasl_oauthbearer_config": "principal=x"})
     assert token.text.reveal() == "principal=x"
 
 
@@ -152,7 +152,7 @@ def test_amazon_signer_gets_region_from_broker_host_name(monkeypatch: pytest.Mon
 class TokenEndpoint(HTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.asked: list[tuple[str | None, dict[str, list[str]]]] = []
+        self.requests: list[tuple[str | None, dict[str, list[str]]]] = []
         self.answers: list[tuple[int, bytes]] = []
         self.url = f"http://127.0.0.1:{self.server_port}/token"
 
@@ -162,7 +162,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        self.server.asked.append((self.headers["Authorization"], parse_qs(body)))
+        self.server.requests.append((self.headers["Authorization"], parse_qs(body)))
         answers = self.server.answers
         status, content = answers.pop(0) if len(answers) > 1 else answers[0]
         self.send_response(status)
@@ -193,8 +193,8 @@ def oidc(issuer: TokenEndpoint, **options: object) -> dict[str, object]:
     }
 
 
-def granted(**said: object) -> tuple[int, bytes]:
-    return 200, json.dumps({"access_token": jwt(), "token_type": "Bearer", **said}).encode()
+def granted(**fields: object) -> tuple[int, bytes]:
+    return 200, json.dumps({"access_token": jwt(), "token_type": "Bearer", **fields}).encode()
 
 
 def test_token_request_has_client_credentials_in_header_and_scope_in_body(issuer: TokenEndpoint):
@@ -205,13 +205,13 @@ def test_token_request_has_client_credentials_in_header_and_scope_in_body(issuer
     assert claims_of(token.text.reveal())["sub"] == "alice"
     assert token.extensions == {"a": "1"}
     pair = base64.b64encode(f"id:{SECRET}".encode()).decode()
-    assert issuer.asked == [(f"Basic {pair}", {"grant_type": ["client_credentials"], "scope": ["read write"]})]
+    assert issuer.requests == [(f"Basic {pair}", {"grant_type": ["client_credentials"], "scope": ["read write"]})]
 
 
 def test_client_credentials_in_header_are_url_encoded_if_configured(issuer: TokenEndpoint):
     issuer.answers = [granted()]
     fetch(oidc(issuer, sasl_oauthbearer_client_id="a b:c", sasl_oauthbearer_header_urlencode=True))
-    (header, _) = issuer.asked[0]
+    (header, _) = issuer.requests[0]
     assert base64.b64decode(header.removeprefix("Basic ")) == f"a+b%3Ac:{SECRET}".encode()
 
 
@@ -229,7 +229,7 @@ def test_permanent_error_of_token_endpoint_is_not_retried_and_its_message_has_no
     with pytest.raises(AuthenticationFailed) as raised:
         fetch(oidc(issuer))
 
-    assert len(issuer.asked) == 1
+    assert len(issuer.requests) == 1
     assert f"the token endpoint {issuer.url} answers {status}" in str(raised.value)
     assert "invalid_client: no such\\nclient" in str(raised.value)
     assert SECRET not in str(raised.value)
@@ -239,14 +239,14 @@ def test_permanent_error_of_token_endpoint_is_not_retried_and_its_message_has_no
 def test_temporary_error_of_token_endpoint_is_retried(issuer: TokenEndpoint, status: int):
     issuer.answers = [(status, b""), (status, b""), granted()]
     assert claims_of(fetch(oidc(issuer)).text.reveal())["sub"] == "alice"
-    assert len(issuer.asked) == 3
+    assert len(issuer.requests) == 3
 
 
 def test_failure_of_last_token_request_raises_connection_failed(issuer: TokenEndpoint):
     issuer.answers = [(503, b"<html>")]
     with pytest.raises(ConnectionFailed, match="answers 503"):
         fetch(oidc(issuer))
-    assert len(issuer.asked) == ATTEMPTS_MOST
+    assert len(issuer.requests) == ATTEMPTS_MOST
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"null", b'{"access_token": 7}', b"<html>", b"\xff"])
@@ -274,7 +274,7 @@ def test_token_endpoint_with_untrusted_certificate_never_gets_the_secret(issuer:
 
     with pytest.raises(AuthenticationFailed, match=r"is not trusted: .*https\.ca\.location"):
         fetch(options)
-    assert issuer.asked == []
+    assert issuer.requests == []
 
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     assert fetch({**options, "https_ca_location": str(tmp_path / "ca.pem")}).expires_ms
@@ -306,7 +306,7 @@ def test_jwt_assertion_is_signed_or_read_from_a_file(issuer: TokenEndpoint, tmp_
 
     fetch(signing)
 
-    (header, form) = issuer.asked[0]
+    (header, form) = issuer.requests[0]
     assert header is None
     assert form["grant_type"] == ["urn:ietf:params:oauth:grant-type:jwt-bearer"]
     claims = claims_of(form["assertion"][0])
@@ -316,7 +316,7 @@ def test_jwt_assertion_is_signed_or_read_from_a_file(issuer: TokenEndpoint, tmp_
 
     (tmp_path / "assertion").write_text("ready-made\n")
     fetch({**signing, "sasl_oauthbearer_assertion_file": str(tmp_path / "assertion")})
-    assert issuer.asked[1][1]["assertion"] == ["ready-made"]
+    assert issuer.requests[1][1]["assertion"] == ["ready-made"]
 
     key.write_text("no key")
     with pytest.raises(AuthenticationFailed, match="cannot sign with ES256"):
@@ -346,10 +346,10 @@ def test_token_renewal_time_is_the_same_as_in_kafka(lasts_s: int, chance: float,
 class Source:
     def __init__(self, *tokens: Token | KohortError) -> None:
         self.tokens = list(tokens)
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     async def __call__(self, host: str) -> Token:
-        self.asked.append(host)
+        self.requests.append(host)
         await asyncio.sleep(0)
         token = self.tokens.pop(0)
         if isinstance(token, KohortError):
@@ -361,9 +361,9 @@ def lasting(name: str, lasts_ms: int | None) -> Token:
     return Token(Secret(name), None if lasts_ms is None else wall_ms() + lasts_ms, {})
 
 
-def with_cache(source: Source, story, *, given: AdminConfig | None = None, **options: object) -> None:
+def with_cache(source: Source, story, *, admin_config: AdminConfig | None = None, **options: object) -> None:
     async def run() -> None:
-        cache = TokenCache(given or config(sasl_oauth_token_provider=jwt), source, **options)
+        cache = TokenCache(admin_config or config(sasl_oauth_token_provider=jwt), source, **options)
         await story(cache)
         cache.close()
 
@@ -379,7 +379,7 @@ def test_concurrent_and_later_logins_share_a_token():
         assert (await cache.token("d")).text.reveal() == "one"
 
     with_cache(source, story)
-    assert len(source.asked) == 1
+    assert len(source.requests) == 1
 
 
 def test_token_with_unknown_expiry_is_fetched_for_each_login():
@@ -420,7 +420,7 @@ def test_msk_token_is_cached_for_each_host():
         assert [(await cache.token(host)).text.reveal() for host in "aba"] == ["one", "two", "one"]
 
     with_cache(source, story, per_host=True)
-    assert source.asked == ["a", "b"]
+    assert source.requests == ["a", "b"]
 
 
 def test_error_of_token_fetch_fails_all_waiting_logins_but_not_the_next_login():
@@ -440,9 +440,9 @@ def test_valid_token_is_used_while_its_renewal_fails():
     async def story(cache: TokenCache) -> None:
         await cache.token("a")
         assert [(await cache.token("a")).text.reveal() for _ in range(2)] == ["old", "old"]
-        assert len(source.asked) > 1
+        assert len(source.requests) > 1
 
-    with_cache(source, story, given=config(sasl_oauth_token_provider=jwt, **AT_ONCE))
+    with_cache(source, story, admin_config=config(sasl_oauth_token_provider=jwt, **AT_ONCE))
 
 
 AT_ONCE = {

@@ -160,7 +160,7 @@ def test_plaintext_protocol_has_no_tls():
 
 
 def test_listener_requests_client_certificates_as_configured(certificates):
-    known = {
+    trusted = {
         "ssl_certificate_location": str(certificates.alice.certificate),
         "ssl_key_location": str(certificates.alice.key),
     }
@@ -170,7 +170,7 @@ def test_listener_requests_client_certificates_as_configured(certificates):
     found = {
         auth: [
             meet(believe(certificates, **shown), serve(certificates, ssl_client_auth=auth, **trust)).get("server")
-            for shown in ({}, known, unknown)
+            for shown in ({}, trusted, unknown)
         ]
         for auth in ("none", "requested", "required")
     }
@@ -192,17 +192,17 @@ def test_broker_host_name_is_verified_by_default(certificates):
 
 
 def test_tls_versions_and_cipher_suites_are_set_by_options(certificates):
-    def spoken(**options):
+    def negotiated(**options):
         pair = TlsPair(believe(certificates), serve(certificates, **options)).shake()
         return pair.server._object.version(), pair.server._object.cipher()[0]
 
-    assert spoken()[0] == "TLSv1.3"
-    assert spoken(ssl_enabled_protocols=["TLSv1.2"])[0] == "TLSv1.2"
+    assert negotiated()[0] == "TLSv1.3"
+    assert negotiated(ssl_enabled_protocols=["TLSv1.2"])[0] == "TLSv1.2"
     java = ["TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256"]
-    assert spoken(ssl_cipher_suites=java) == ("TLSv1.2", "ECDHE-ECDSA-AES128-GCM-SHA256")
-    assert spoken(ssl_cipher_suites=["ECDHE+AESGCM"])[0] == "TLSv1.3"
-    assert spoken(ssl_cipher_suites=["TLS_AES_256_GCM_SHA384"])[0] == "TLSv1.3"
-    assert spoken(ssl_cipher_suites=["TLS_AES_256_GCM_SHA384", *java])[0] == "TLSv1.3"
+    assert negotiated(ssl_cipher_suites=java) == ("TLSv1.2", "ECDHE-ECDSA-AES128-GCM-SHA256")
+    assert negotiated(ssl_cipher_suites=["ECDHE+AESGCM"])[0] == "TLSv1.3"
+    assert negotiated(ssl_cipher_suites=["TLS_AES_256_GCM_SHA384"])[0] == "TLSv1.3"
+    assert negotiated(ssl_cipher_suites=["TLS_AES_256_GCM_SHA384", *java])[0] == "TLSv1.3"
 
 
 def test_cipher_suites_accept_java_names():
@@ -211,8 +211,8 @@ def test_cipher_suites_accept_java_names():
     assert openssl_name("TLS_DHE_RSA_WITH_AES_128_CBC_SHA") == "DHE-RSA-AES128-SHA"
     assert openssl_name("TLS_RSA_WITH_AES_256_CBC_SHA256") == "AES256-SHA256"
     assert openssl_name("ECDHE-RSA-AES256-GCM-SHA384") == "ECDHE-RSA-AES256-GCM-SHA384"
-    known = {cipher["name"] for cipher in ssl.create_default_context().get_ciphers()}
-    assert {openssl_name("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"), "ECDHE-RSA-AES128-SHA256"} <= known
+    cipher_names = {cipher["name"] for cipher in ssl.create_default_context().get_ciphers()}
+    assert {openssl_name("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"), "ECDHE-RSA-AES128-SHA256"} <= cipher_names
 
 
 # Unusable options and files
@@ -233,21 +233,24 @@ def test_error_for_tls_listener_without_certificate_names_option():
 
 
 def test_error_for_missing_store_file_names_option(tmp_path):
-    gone = str(tmp_path / "gone.p12")
-    said = f"ssl.keystore.location={gone}: cannot read this file: No such file or directory"
-    assert refused(listener, ssl_keystore_location=gone) == said
-    assert refused(client, ssl_ca_location=gone) == said.replace("keystore", "ca")
-    words = refused(client, ssl_certificate_location=__file__, ssl_key_location=gone)
-    assert words == said.replace("keystore", "key")
+    missing = str(tmp_path / "gone.p12")
+    message = f"ssl.keystore.location={missing}: cannot read this file: No such file or directory"
+    assert refused(listener, ssl_keystore_location=missing) == message
+    assert refused(client, ssl_ca_location=missing) == message.replace("keystore", "ca")
+    words = refused(client, ssl_certificate_location=__file__, ssl_key_location=missing)
+    assert words == message.replace("keystore", "key")
 
 
 @pytest.mark.parametrize("password", ["wrong", None])
 @pytest.mark.parametrize("kind", ["pkcs12", "jks"])
 def test_error_for_wrong_or_missing_store_password_names_option(certificates, tmp_path, kind, password):
     store = certificates.server.store if kind == "pkcs12" else jks_store(certificates.server, tmp_path / "own.jks")
-    given = {} if password is None else {"ssl_keystore_password": password}
+    password_option = {} if password is None else {"ssl_keystore_password": password}
     ending = "it is encrypted: set ssl.keystore.password" if password is None else "ssl.keystore.password is wrong"
-    assert refused(listener, ssl_keystore_location=str(store), **given) == f"ssl.keystore.location={store}: {ending}"
+    assert (
+        refused(listener, ssl_keystore_location=str(store), **password_option)
+        == f"ssl.keystore.location={store}: {ending}"
+    )
 
 
 def test_trust_store_password_has_its_own_option(certificates, tmp_path):
@@ -258,9 +261,9 @@ def test_trust_store_password_has_its_own_option(certificates, tmp_path):
 
 def test_private_key_in_jks_store_may_have_its_own_password(certificates, tmp_path):
     store = jks_store(certificates.server, tmp_path / "own.jks", key_password="key-secret")
-    given = {"ssl_keystore_location": str(store), "ssl_keystore_password": PASSWORD}
-    assert meet(believe(certificates), listener(**given, ssl_key_password="key-secret")) == {}
-    assert refused(listener, **given).endswith("ssl.key.password does not decrypt the private key")
+    store_options = {"ssl_keystore_location": str(store), "ssl_keystore_password": PASSWORD}
+    assert meet(believe(certificates), listener(**store_options, ssl_key_password="key-secret")) == {}
+    assert refused(listener, **store_options).endswith("ssl.key.password does not decrypt the private key")
 
 
 def test_encrypted_private_key_needs_its_password(certificates, tmp_path):
@@ -311,8 +314,8 @@ def test_expired_certificate_is_rejected(certificates):
 def test_unknown_key_store_format_is_rejected(tmp_path, data, words):
     path = tmp_path / "store"
     path.write_bytes(data)
-    said = refused(client, ssl_truststore_location=str(path), ssl_truststore_password=PASSWORD)
-    assert said.startswith(f"ssl.truststore.location={path}: {words}")
+    message = refused(client, ssl_truststore_location=str(path), ssl_truststore_password=PASSWORD)
+    assert message.startswith(f"ssl.truststore.location={path}: {words}")
 
 
 def test_trust_store_folder_without_certificates_is_rejected(tmp_path):

@@ -8,7 +8,7 @@ from kohort.aio.tls.failures import TlsTarget, of_broker
 from support.security.tls_pair import TlsPair, client_context
 
 NOW = datetime.datetime(2026, 5, 1, 12, 0, tzinfo=datetime.UTC)
-ASKED = TlsTarget("broker.example", 9093, "ssl.ca.location=/etc/ca.pem", has_certificate=False)
+TARGET = TlsTarget("broker.example", 9093, "ssl.ca.location=/etc/ca.pem", has_certificate=False)
 
 
 def refusal_for(certificate, ca, host="broker.example", *, believed=True):
@@ -19,7 +19,7 @@ def refusal_for(certificate, ca, host="broker.example", *, believed=True):
         ca.configure_trust(client)
     error = TlsPair(client, server, host).shake().failures["client"]
     shown = ssl.PEM_cert_to_DER_cert(certificate.cert_chain_pems[0].bytes().decode())
-    return of_broker(error, ASKED, shown, NOW)
+    return of_broker(error, TARGET, shown, NOW)
 
 
 @pytest.fixture(scope="module")
@@ -69,5 +69,5 @@ def test_tls_error_has_a_message_even_without_certificate_details(ca):
     error = ssl.SSLCertVerificationError(1, "no")
     for code in (9, 10, 18, 19, 20, 21, 62, 64, 99):
         error.verify_code, error.verify_message = code, "message"
-        assert of_broker(error, ASKED, None, NOW).message.startswith("the broker's certificate")
-        assert of_broker(error, ASKED, b"rubbish", NOW).is_lasting
+        assert of_broker(error, TARGET, None, NOW).message.startswith("the broker's certificate")
+        assert of_broker(error, TARGET, b"rubbish", NOW).is_lasting

@@ -10,9 +10,9 @@ class Files:
     def __init__(self, *paths):
         self.now_s = 0.0
         self.made = []
-        self.told = []
+        self.notes = []
         self.is_bad = False
-        self.reloading = Reloading(self.make, [str(path) for path in paths], self.told.append, lambda: self.now_s)
+        self.reloading = Reloading(self.make, [str(path) for path in paths], self.notes.append, lambda: self.now_s)
 
     def make(self):
         if self.is_bad:
@@ -41,14 +41,14 @@ def path(tmp_path):
 def test_unchanged_certificate_file_is_read_once(path):
     files = Files(path)
     assert [files.later() for _ in range(3)] == [0, 0, 0]
-    assert (len(files.made), files.told) == (1, [])
+    assert (len(files.made), files.notes) == (1, [])
 
 
 def test_changed_certificate_file_creates_a_new_tls_context(path):
     files = Files(path)
     rewrite(path, "second")
     assert files.later() == 1
-    [note] = files.told
+    [note] = files.notes
     assert str(note) == f"reloaded certificates: {path}"
 
 
@@ -65,7 +65,7 @@ def test_unusable_new_certificate_file_is_logged_once_and_old_tls_context_is_use
     files.is_bad = True
     rewrite(path, "half")
     assert [files.later(), files.later()] == [0, 0]
-    [note] = files.told
+    [note] = files.notes
     assert str(note).startswith("cannot reload certificates, the old ones stay in use: ssl.keystore.location=x")
     files.is_bad = False
     rewrite(path, "whole")

@@ -55,11 +55,11 @@ def test_tls_handshake_may_arrive_byte_by_byte(version):
 def test_truncated_client_handshake_opens_no_connection():
     hello = TlsFilter(client_context(), server_side=False, server_hostname="localhost")
     hello.shake()
-    said = hello.take()
+    handshake_bytes = hello.take()
     context = server_context()
-    for end in range(len(said)):
+    for end in range(len(handshake_bytes)):
         server = TlsFilter(context, server_side=True)
-        server.feed(said[:end])
+        server.feed(handshake_bytes[:end])
         assert not server.shake()
         assert not server.is_open
 
@@ -69,11 +69,11 @@ def test_truncated_server_handshake_opens_no_connection():
     pair.client.shake()
     pair.server.feed(pair.client.take())
     pair.server.shake()
-    said = pair.server.take()
-    for end in range(0, len(said), 7):
+    handshake_bytes = pair.server.take()
+    for end in range(0, len(handshake_bytes), 7):
         client = TlsFilter(client_context(), server_side=False, server_hostname="localhost")
         client.shake()
-        client.feed(said[:end])
+        client.feed(handshake_bytes[:end])
         with suppress(
             ssl.SSLError
         ):  # raised after a complete ServerHello, which answers the handshake of another client

@@ -10,8 +10,8 @@ HOLDS = 1 << 16
 
 class Socket:
     def __init__(self):
-        self.held = bytearray()
-        self.is_paused = self.has_ended = self.is_gone = self.was_aborted = False
+        self.buffered = bytearray()
+        self.is_paused = self.has_ended = self.is_closed = self.was_aborted = False
         self.protocol = None
 
     def get_extra_info(self, name, default=None):
@@ -19,14 +19,14 @@ class Socket:
 
     def write(self, data):
         assert not self.has_ended
-        assert not self.is_gone
-        self.held += data
-        if len(self.held) > HOLDS and not self.is_paused:
+        assert not self.is_closed
+        self.buffered += data
+        if len(self.buffered) > HOLDS and not self.is_paused:
             self.is_paused = True
             self.protocol.pause_writing()
 
     def sent(self):
-        data, self.held = bytes(self.held), bytearray()
+        data, self.buffered = bytes(self.buffered), bytearray()
         if self.is_paused:
             self.is_paused = False
             self.protocol.resume_writing()
@@ -36,13 +36,13 @@ class Socket:
         self.has_ended = True
 
     def close(self):
-        self.is_gone = True
+        self.is_closed = True
 
     def abort(self):
-        self.is_gone = self.was_aborted = True
+        self.is_closed = self.was_aborted = True
 
     def is_closing(self):
-        return self.is_gone
+        return self.is_closed
 
     def pause_reading(self):
         pass
@@ -53,27 +53,27 @@ class Socket:
 
 class Served:
     def __init__(self):
-        self.told = []
+        self.events = []
         self.data = b""
 
     def connection_made(self, transport):
         self.transport = transport
-        self.told.append("connected")
+        self.events.append("connected")
 
     def secured(self, name):
-        self.told.append(("secured", name))
+        self.events.append(("secured", name))
 
     def data_received(self, data):
         self.data += data
 
     def pause_writing(self):
-        self.told.append("full")
+        self.events.append("full")
 
     def resume_writing(self):
-        self.told.append("empty")
+        self.events.append("empty")
 
     def connection_lost(self, exc):
-        self.told.append("lost")
+        self.events.append("lost")
 
 
 class Stage:
@@ -87,12 +87,12 @@ class Stage:
         self.client = TlsFilter(client_context(), server_side=False, server_hostname="localhost")
 
     def shake(self):
-        while not self.client.shake() or self.socket.held:
+        while not self.client.shake() or self.socket.buffered:
             self.pass_on()
         self.pass_on()
-        assert "connected" in self.served.told
-        assert self.served.told[-1] == ("secured", None)
-        self.served.told.clear()
+        assert "connected" in self.served.events
+        assert self.served.events[-1] == ("secured", None)
+        self.served.events.clear()
         return self
 
     def pass_on(self):
@@ -120,15 +120,15 @@ def test_tls_socket_encrypts_few_bytes_while_peer_does_not_read():
     at = Stage().shake()
     answer = [b"head", bytes(1 << 20), b"tail"]
     at.served.transport.writelines(answer)
-    assert at.served.told == ["full"]
-    assert len(at.socket.held) < HOLDS + 2 * PIECE_BYTES
+    assert at.served.events == ["full"]
+    assert len(at.socket.buffered) < HOLDS + 2 * PIECE_BYTES
     read = b""
-    while at.socket.held:
+    while at.socket.buffered:
         at.client.feed(at.socket.sent())
         read += read_all(at.client)
     assert read == b"".join(answer)
-    assert at.served.told[0] == "full"
-    assert at.served.told[-1] == "empty"
+    assert at.served.events[0] == "full"
+    assert at.served.events[-1] == "empty"
 
 
 @on_loop
@@ -137,14 +137,14 @@ def test_closed_tls_socket_sends_waiting_bytes_first():
     at.served.transport.writelines([bytes(1 << 19)])
     at.served.transport.close()
     assert at.served.transport.is_closing()
-    assert not at.socket.is_gone
+    assert not at.socket.is_closed
     at.served.transport.writelines([b"too late"])
     read = b""
-    while at.socket.held:
+    while at.socket.buffered:
         at.client.feed(at.socket.sent())
         read += read_all(at.client)
     assert read == bytes(1 << 19)
-    assert at.socket.is_gone
+    assert at.socket.is_closed
     assert at.client.has_ended  # close_notify ended the connection
 
 
@@ -167,9 +167,9 @@ def test_close_notify_closes_the_socket():
     at.client.close_notify()
     at.protocol.data_received(at.client.take())
     assert at.served.data == b"last words"
-    assert at.socket.is_gone
+    assert at.socket.is_closed
     at.protocol.connection_lost(None)
-    assert at.served.told == ["lost"]
+    assert at.served.events == ["lost"]
     assert at.notes == []
 
 
@@ -179,13 +179,13 @@ def test_plaintext_client_gets_a_tls_alert_and_end_of_stream():
     at.protocol.data_received(b"\0\0\0\x0a")
     assert at.socket.sent() == bytes.fromhex("15030300020250")
     assert at.socket.has_ended
-    assert not at.socket.is_gone  # the socket stays open for a moment, so that the alert is not lost
+    assert not at.socket.is_closed  # the socket stays open for a moment, so that the alert is not lost
     at.protocol.data_received(bytes((1 << 20) - 4))
-    assert not at.socket.is_gone
+    assert not at.socket.is_closed
     at.protocol.data_received(b"and more")
     assert at.socket.was_aborted
     at.protocol.connection_lost(None)
-    assert at.served.told == ["connected", "lost"]
+    assert at.served.events == ["connected", "lost"]
     assert at.words() == [
         "10.0.0.1: sends plaintext to a TLS listener: set security.protocol=SSL or SASL_SSL in the client, or use"
         " another port (listener TLS)"
