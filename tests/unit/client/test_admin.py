@@ -218,12 +218,12 @@ def test_describe_log_dirs_reports_denial_and_offline_directory(response, missin
 def test_committed_offsets_are_altered_and_listed_and_are_deleted_with_their_group(world):
     world.create("orders", 2)
     first, second = TopicPartition("orders", 0), TopicPartition("orders", 1)
-    wanted = {first: OffsetAndMetadata(5, "moved"), second: OffsetAndMetadata(7)}
+    offsets = {first: OffsetAndMetadata(5, "moved"), second: OffsetAndMetadata(7)}
 
-    world.run(admin_groups.alter_group_offsets(world.metadata, "g", wanted)).check()
+    world.run(admin_groups.alter_group_offsets(world.metadata, "g", offsets)).check()
 
     found = world.run(admin_groups.list_group_offsets(world.metadata, "g", None))
-    assert dict(found) == wanted
+    assert dict(found) == offsets
     listed = world.run(admin_groups.list_groups(world.metadata, states=(), types=()))
     assert [(g.group_id, g.state) for g in listed] == [("g", "Empty")]
     described = world.run(admin_groups.describe_groups(world.metadata, ["g", "nobody"]))
@@ -232,7 +232,7 @@ def test_committed_offsets_are_altered_and_listed_and_are_deleted_with_their_gro
 
     world.run(admin_groups.delete_group_offsets(world.metadata, "g", [second])).check()
     found = world.run(admin_groups.list_group_offsets(world.metadata, "g", [first, second]))
-    assert (found[first], found[second]) == (wanted[first], None)
+    assert (found[first], found[second]) == (offsets[first], None)
 
     world.run(admin_groups.delete_groups(world.metadata, ["g"])).check()
     assert world.run(admin_groups.list_groups(world.metadata, states=(), types=())) == []
@@ -249,17 +249,17 @@ def test_remove_group_members_request_has_member_list_or_in_old_versions_one_mem
     with pytest.raises(UsageError, match="'x' is both a member id and an instance id"):
         world.run(admin_groups.remove_group_members(world.metadata, "g", ["x"], ["x"], ""))
 
-    (step,) = _asked(admin_groups.remove_group_members(world.metadata, "g", ["m-1"], [], "x" * 300), world)
+    (step,) = _next_steps(admin_groups.remove_group_members(world.metadata, "g", ["m-1"], [], "x" * 300), world)
     assert [len(m.reason) for m in step.request.members] == [255]
     assert step.request.members[0].reason.startswith("member was removed by an admin: xxx")
     assert step.shape(step.request, 2).member_id == "m-1"
     for members, instances in ((["a", "b"], []), ([], ["one"])):
-        (step,) = _asked(admin_groups.remove_group_members(world.metadata, "g", members, instances, ""), world)
+        (step,) = _next_steps(admin_groups.remove_group_members(world.metadata, "g", members, instances, ""), world)
         with pytest.raises(UnsupportedVersion, match="removes one member at a time"):
             step.shape(step.request, 2)
 
 
-def _asked(operation, world):
+def _next_steps(operation, world):
     (lookup,) = next(operation)
     answer = FindCoordinatorResponse(node_id=1, host="one", port=9092)
     assert isinstance(lookup.request, FindCoordinatorRequest)

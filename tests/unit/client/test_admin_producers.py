@@ -48,7 +48,7 @@ class World:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.leaders = {0: 1, 1: 2, 2: 1}
-        self.told: list[dict[int, int]] = []
+        self.first_leaders: list[dict[int, int]] = []
         self.brokers = {n: ScriptedBroker() for n in NODES}
         self.loop = Loop(self.clock)
         for n, broker in self.brokers.items():
@@ -60,7 +60,7 @@ class World:
         self.loop.add(Engine(config, [self.machine], self.metadata, random.Random(4)))
 
     def _metadata(self) -> MetadataResponse:
-        leaders = self.told.pop(0) if self.told else self.leaders
+        leaders = self.first_leaders.pop(0) if self.first_leaders else self.leaders
         partitions = [MetadataResponsePartition(partition_index=p, leader_id=n) for p, n in leaders.items()]
         brokers = [MetadataResponseBroker(node_id=n, host=host, port=port) for n, (host, port) in NODES.items()]
         return MetadataResponse(brokers=brokers, topics=[MetadataResponseTopic(name="t", partitions=partitions)])
@@ -70,7 +70,7 @@ class World:
         self.loop.run_until(lambda: promise.done)
         return promise.result()
 
-    def asked(self, node: int, kind: type) -> list[Any]:
+    def requests(self, node: int, kind: type) -> list[Any]:
         return self.brokers[node].requests(kind)
 
     def know(self, *producers: ActiveProducer) -> None:
@@ -117,14 +117,14 @@ def test_describe_producers_sends_one_request_per_leader(world: World) -> None:
 
     assert set(results) == {T0, T1, T2}
     assert results[T1] == [ProducerState(4, 108, 0, 50, None, 707), ProducerState(9, 2, 5, 70, 3, None)]
-    at_one, at_two = (world.asked(n, DescribeProducersRequest) for n in NODES)
+    at_one, at_two = (world.requests(n, DescribeProducersRequest) for n in NODES)
     assert [[t.partition_indexes for t in request.topics] for request in at_one] == [[[0, 2]]]
     assert [[t.partition_indexes for t in request.topics] for request in at_two] == [[[1]]]
 
 
 def test_describe_producers_retries_moved_leader_and_reports_missing_partition(world: World) -> None:
     world.know()
-    world.told, world.leaders = [world.leaders], {**world.leaders, 0: 2}
+    world.first_leaders, world.leaders = [world.leaders], {**world.leaders, 0: 2}
 
     results = world.run(describe_producers(world.metadata, [T0, T1, tp("t-7")]))
 
@@ -132,22 +132,26 @@ def test_describe_producers_retries_moved_leader_and_reports_missing_partition(w
     with pytest.raises(ApiError, match="t-7") as refused:
         results[tp("t-7")]
     assert refused.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    asked = [
+    queries = [
         (n, [i for topic in r.topics for i in topic.partition_indexes])
         for n in NODES
-        for r in world.asked(n, DescribeProducersRequest)
+        for r in world.requests(n, DescribeProducersRequest)
     ]
-    assert asked == [(1, [0]), (2, [1]), (2, [0])]
+    assert queries == [(1, [0]), (2, [1]), (2, [0])]
 
 
-@pytest.mark.parametrize(("given", "sent"), [(None, 0), (-1, 0), (7, 7)])
-def test_abort_transaction_sends_marker_to_partition_leader_only(world: World, given: int | None, sent: int) -> None:
+@pytest.mark.parametrize(("coordinator_epoch", "sent"), [(None, 0), (-1, 0), (7, 7)])
+def test_abort_transaction_sends_marker_to_partition_leader_only(
+    world: World, coordinator_epoch: int | None, sent: int
+) -> None:
     world.answer_markers(0)
 
-    world.run(abort_transaction(world.metadata, T1, producer_id=4, producer_epoch=108, coordinator_epoch=given))
+    world.run(
+        abort_transaction(world.metadata, T1, producer_id=4, producer_epoch=108, coordinator_epoch=coordinator_epoch)
+    )
 
-    assert world.asked(1, WriteTxnMarkersRequest) == []
-    (request,) = world.asked(2, WriteTxnMarkersRequest)
+    assert world.requests(1, WriteTxnMarkersRequest) == []
+    (request,) = world.requests(2, WriteTxnMarkersRequest)
     (marker,) = request.markers
     assert (marker.producer_id, marker.producer_epoch, marker.transaction_result) == (4, 108, False)
     assert (marker.coordinator_epoch, marker.transaction_version) == (sent, 0)
@@ -162,7 +166,7 @@ def test_abort_transaction_error_names_partition(world: World, code: ErrorCode) 
         world.run(abort_transaction(world.metadata, T1, producer_id=4, producer_epoch=1, coordinator_epoch=None))
 
     assert refused.value.code is code
-    assert len(world.asked(2, WriteTxnMarkersRequest)) == 1, "WriteTxnMarkers is not retried"
+    assert len(world.requests(2, WriteTxnMarkersRequest)) == 1, "WriteTxnMarkers is not retried"
 
 
 @pytest.mark.parametrize(
@@ -185,4 +189,4 @@ def test_abort_transaction_rejects_number_out_of_range_before_any_request(
     with pytest.raises(UsageError, match=words):
         world.run(abort_transaction(world.metadata, T1, **{"coordinator_epoch": None, **numbers}))
 
-    assert world.asked(1, MetadataRequest) == []
+    assert world.requests(1, MetadataRequest) == []

@@ -86,7 +86,7 @@ class World:
         self.loop.run_until(lambda: promise.done)
         return promise.result()
 
-    def asked(self, kind):
+    def request_of(self, kind):
         (request,) = self.broker.requests(kind)
         return request
 
@@ -147,9 +147,18 @@ def test_describe_acls_returns_matching_acls_sorted(world):
 
     found = world.run(acls.describe_acls(AclBindingFilter("topic", "orders-2026", pattern_type="match")))
 
-    asked = world.asked(DescribeAclsRequest)
-    assert (asked.resource_type_filter, asked.resource_name_filter, asked.pattern_type_filter) == (2, "orders-2026", 2)
-    assert (asked.principal_filter, asked.host_filter, asked.operation, asked.permission_type) == (None, None, 1, 1)
+    request = world.request_of(DescribeAclsRequest)
+    assert (request.resource_type_filter, request.resource_name_filter, request.pattern_type_filter) == (
+        2,
+        "orders-2026",
+        2,
+    )
+    assert (request.principal_filter, request.host_filter, request.operation, request.permission_type) == (
+        None,
+        None,
+        1,
+        1,
+    )
     assert [str(acl) for acl in found] == [
         "deny User:a from 10.0.0.1 to unknown topic orders (prefixed)",
         "allow User:b to read topic orders (prefixed)",
@@ -179,7 +188,7 @@ def test_create_acls_returns_result_for_each_acl(world):
 
     results = world.run(acls.create_acls([good, bad]))
 
-    (creation, _) = world.asked(CreateAclsRequest).creations
+    (creation, _) = world.request_of(CreateAclsRequest).creations
     assert (creation.resource_type, creation.resource_name, creation.resource_pattern_type) == (2, "orders", 3)
     assert (creation.principal, creation.host, creation.operation, creation.permission_type) == (
         "User:alice",
@@ -194,11 +203,11 @@ def test_create_acls_returns_result_for_each_acl(world):
 
 def test_delete_acls_returns_deleted_acls_for_each_filter(world):
     acl = AclBinding("cluster", "kafka-cluster", "User:alice", "alter", "deny")
-    gone = DeleteAclsMatchingAcl(
+    deleted = DeleteAclsMatchingAcl(
         resource_type=4, resource_name="kafka-cluster", pattern_type=3, principal="User:alice", host="*",
         operation=7, permission_type=2,
     )  # fmt: skip
-    answers = [DeleteAclsFilterResult(matching_acls=[gone]), DeleteAclsFilterResult()]
+    answers = [DeleteAclsFilterResult(matching_acls=[deleted]), DeleteAclsFilterResult()]
     world.broker.on(DeleteAclsRequest, lambda *_: DeleteAclsResponse(filter_results=answers))
     all_of_group = AclBindingFilter("group")
 
@@ -206,7 +215,7 @@ def test_delete_acls_returns_deleted_acls_for_each_filter(world):
 
     assert results[acl.filter] == (acl,)
     assert results[all_of_group] == ()
-    (exact, wide) = world.asked(DeleteAclsRequest).filters
+    (exact, wide) = world.request_of(DeleteAclsRequest).filters
     assert (exact.pattern_type_filter, exact.operation, exact.permission_type) == (3, 7, 2)
     assert (wide.resource_type_filter, wide.resource_name_filter, wide.pattern_type_filter) == (3, None, 1)
 
@@ -254,9 +263,9 @@ def test_scram_password_is_salted_by_client_and_never_sent(world):
     deletion = UserScramCredentialDeletion("bob", "SCRAM-SHA-512")
     results = world.run(scram_users.alter_user_scram_credentials(world.metadata, [deletion], [(upsertion, made)]))
 
-    asked = world.asked(AlterUserScramCredentialsRequest)
-    assert [(d.name, d.mechanism) for d in asked.deletions] == [("bob", 2)]
-    (sent,) = asked.upsertions
+    request = world.request_of(AlterUserScramCredentialsRequest)
+    assert [(d.name, d.mechanism) for d in request.deletions] == [("bob", 2)]
+    (sent,) = request.upsertions
     assert (sent.name, sent.mechanism, sent.iterations, sent.salt, sent.salted_password) == (
         "alice", 1, 8192, made.salt, made.salted,
     )  # fmt: skip
@@ -303,7 +312,7 @@ def test_describe_scram_users_returns_mechanisms(world):
 
     assert results["alice"] == (ScramCredentialInfo("SCRAM-SHA-256", 8192), ScramCredentialInfo("SCRAM-SHA-512", 4096))
     assert results.errors["zoe"].code is ErrorCode.RESOURCE_NOT_FOUND
-    assert [u.name for u in world.asked(DescribeUserScramCredentialsRequest).users] == ["zoe", "alice"]
+    assert [u.name for u in world.request_of(DescribeUserScramCredentialsRequest).users] == ["zoe", "alice"]
     assert dict(world.run(scram_users.describe_user_scram_credentials([]))) == {}
 
 
@@ -311,7 +320,7 @@ def test_describe_scram_users_without_permission_raises_error(world):
     world.broker.on(DescribeUserScramCredentialsRequest, lambda *_: DescribeUserScramCredentialsResponse(error_code=31))
     with pytest.raises(ApiError, match="CLUSTER_AUTHORIZATION_FAILED"):
         world.run(scram_users.describe_user_scram_credentials(None))
-    assert world.asked(DescribeUserScramCredentialsRequest).users is None
+    assert world.request_of(DescribeUserScramCredentialsRequest).users is None
 
 
 def test_describe_client_quotas_returns_quotas_of_each_entity(world):
@@ -331,14 +340,14 @@ def test_describe_client_quotas_returns_quotas_of_each_entity(world):
         ),
     )
 
-    wanted = ClientQuotaEntity(user="alice", client_id=QuotaMatch.ANY, ip=QuotaMatch.DEFAULT)
-    found = world.run(quotas.describe_client_quotas(wanted, strict=True))
+    quota_entity = ClientQuotaEntity(user="alice", client_id=QuotaMatch.ANY, ip=QuotaMatch.DEFAULT)
+    found = world.run(quotas.describe_client_quotas(quota_entity, strict=True))
 
-    asked = world.asked(DescribeClientQuotasRequest)
-    assert [(c.entity_type, c.match_type, c.match) for c in asked.components] == [
+    request = world.request_of(DescribeClientQuotasRequest)
+    assert [(c.entity_type, c.match_type, c.match) for c in request.components] == [
         ("user", 0, "alice"), ("client-id", 2, None), ("ip", 1, None),
     ]  # fmt: skip
-    assert asked.strict
+    assert request.strict
     assert found == {
         ClientQuotaEntity(ip=QuotaMatch.DEFAULT): {},
         ClientQuotaEntity(user="alice", client_id=QuotaMatch.DEFAULT): {"a": 1.5, "request_percentage": 50.0},
@@ -370,9 +379,9 @@ def test_alter_client_quotas_returns_result_for_each_entity(world):
     changes = {alice: {"producer_byte_rate": 1000, "consumer_byte_rate": None}, everyone: {"nope": 1.0}}
     results = world.run(quotas.alter_client_quotas(world.metadata, changes, validate_only=True))
 
-    asked = world.asked(AlterClientQuotasRequest)
-    assert asked.validate_only
-    assert [(o.key, o.value, o.remove) for o in asked.entries[0].ops] == [
+    alter_request = world.request_of(AlterClientQuotasRequest)
+    assert alter_request.validate_only
+    assert [(o.key, o.value, o.remove) for o in alter_request.entries[0].ops] == [
         ("producer_byte_rate", 1000.0, False), ("consumer_byte_rate", 0.0, True),
     ]  # fmt: skip
     assert results[alice] is None

@@ -59,7 +59,7 @@ def leading_without_metadata(stage: ScriptedGroup, **options: Any) -> User:
 
 
 def connections(stage: ScriptedGroup, request_class: type) -> set[int]:
-    return {seen.connection for seen in stage.one.received if isinstance(seen.request, request_class)}
+    return {received.connection for received in stage.one.received if isinstance(received.request, request_class)}
 
 
 # Timers of join, heartbeat and poll
@@ -127,12 +127,12 @@ def test_poll_may_last_longer_than_max_poll_interval(stage: ScriptedGroup):
 
 def test_successful_heartbeats_cause_no_coordinator_lookup(stage: ScriptedGroup):
     member(stage, session_timeout_ms=6_000, heartbeat_interval_ms=2_000, max_poll_interval_ms=60_000)
-    known = len(stage.sent(FindCoordinatorRequest))
+    lookup_count = len(stage.sent(FindCoordinatorRequest))
 
     stage.loop.run(30_000)
 
     assert len(stage.sent(HeartbeatRequest)) >= 14
-    assert len(stage.sent(FindCoordinatorRequest)) == known
+    assert len(stage.sent(FindCoordinatorRequest)) == lookup_count
 
 
 # Heartbeats and back-off during a rebalance

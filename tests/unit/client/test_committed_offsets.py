@@ -23,7 +23,7 @@ def stage() -> ScriptedCoordinator:
     return ScriptedCoordinator()
 
 
-def asked(stage: ScriptedCoordinator) -> list[int]:
+def fetch_epochs(stage: ScriptedCoordinator) -> list[int]:
     return [request.groups[0].member_epoch for request in stage.sent(OffsetFetchRequest)]
 
 
@@ -33,19 +33,19 @@ def asked(stage: ScriptedCoordinator) -> list[int]:
 def test_offset_fetch_is_retried_after_retriable_error(stage: ScriptedCoordinator, answer: object):
     stage.then(OffsetFetchRequest, answer)
     stage.member(**SLOW)
-    stage.until(lambda: asked(stage))
+    stage.until(lambda: fetch_epochs(stage))
 
     stage.polls(7_900)
-    assert asked(stage) == [1]
+    assert fetch_epochs(stage) == [1]
 
     stage.polls(4_200)
-    assert asked(stage) == [1, 1]
+    assert fetch_epochs(stage) == [1, 1]
 
 
 def test_offset_fetch_is_repeated_at_once_after_member_epoch_change(stage: ScriptedCoordinator):
     user = stage.joined(**SLOW)
     stage.until(lambda: user.records)
-    before = asked(stage)
+    before = fetch_epochs(stage)
     beats = len(stage.beats)
     stage.epoch = 2
     stage.loop.holding_answers = True
@@ -53,13 +53,13 @@ def test_offset_fetch_is_repeated_at_once_after_member_epoch_change(stage: Scrip
     stage.then(OffsetFetchRequest, E.STALE_MEMBER_EPOCH)
     promise = user.machine.committed([tp("t-0")], stage.now_ms + 60_000)
     stage.loop.settle()
-    assert asked(stage) == [*before, 1]
+    assert fetch_epochs(stage) == [*before, 1]
 
     stage.loop.release_answers()
     stage.loop.settle()
 
     assert promise.done
-    assert asked(stage) == [*before, 1, 2]
+    assert fetch_epochs(stage) == [*before, 1, 2]
 
 
 @pytest.mark.parametrize(("answer", "lookups"), [(E.NOT_COORDINATOR, 2), (HANG_UP, 2), (E.UNSTABLE_OFFSET_COMMIT, 1)])
@@ -77,12 +77,12 @@ def test_offset_fetch_error_of_moved_coordinator_causes_coordinator_lookup(
 def test_offset_fetch_of_recreated_topic_refreshes_metadata(stage: ScriptedCoordinator):
     user = stage.joined()
     stage.until(lambda: user.records)
-    known = len(stage.sent(MetadataRequest))
+    request_count = len(stage.sent(MetadataRequest))
     stage.then(OffsetFetchRequest, E.UNKNOWN_TOPIC_ID)
 
     assert stage.settled(user.machine.committed([tp("t-0")], stage.now_ms + 5_000)) == {tp("t-0"): None}
 
-    assert len(stage.sent(MetadataRequest)) == known + 1
+    assert len(stage.sent(MetadataRequest)) == request_count + 1
 
 
 def test_offset_fetch_fails_at_deadline(stage: ScriptedCoordinator):
@@ -117,7 +117,7 @@ def test_permanent_offset_fetch_error_is_raised_and_next_request_waits_for_back_
     assert user.membership.state is ConsumerMemberState.STABLE
 
     stage.polls(6_000)
-    assert len(asked(stage)) == 1
+    assert len(fetch_epochs(stage)) == 1
     stage.until(lambda: user.records, 8_000)
 
 
@@ -129,11 +129,11 @@ def test_failed_offset_fetch_of_assigned_partition_is_retried_when_back_off_ends
     retry_at_ms = user.machine.subscription.state(tp("t-0")).retry_at_ms
 
     stage.loop.run(retry_at_ms - 1 - stage.now_ms)
-    assert len(asked(stage)) == 1
+    assert len(fetch_epochs(stage)) == 1
 
     stage.loop.run(1)
     stage.loop.settle()
-    assert len(asked(stage)) == 2
+    assert len(fetch_epochs(stage)) == 2
 
 
 def test_committed_call_without_partitions_sends_no_request(stage: ScriptedCoordinator):
@@ -144,7 +144,7 @@ def test_committed_call_without_partitions_sends_no_request(stage: ScriptedCoord
     assert promise.done
     assert promise.result() == {}
     stage.loop.settle()
-    assert asked(stage) == []
+    assert fetch_epochs(stage) == []
 
 
 def test_start_and_end_of_offset_fetch_outage_are_logged(stage: ScriptedCoordinator):
@@ -162,11 +162,11 @@ def test_seek_overrides_committed_offset_of_its_partition_only(stage: ScriptedCo
     stage.assign("t-0 t-1")
     stage.then(OffsetFetchRequest, E.COORDINATOR_LOAD_IN_PROGRESS)
     user = stage.member(**SLOW)
-    stage.until(lambda: asked(stage))
+    stage.until(lambda: fetch_epochs(stage))
     stage.polls(1_000)
     user.machine.subscription.seek(tp("t-0"), Position(70))
 
     stage.until(lambda: user.machine.position(tp("t-1")) is not None)
 
-    assert len(asked(stage)) == 2
+    assert len(fetch_epochs(stage)) == 2
     assert user.machine.position(tp("t-0")) >= 70

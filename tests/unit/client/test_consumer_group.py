@@ -106,12 +106,12 @@ def test_leaving_member_releases_its_partitions_at_once():
     stage.topic("t", 2)
     first, second = (stage.user("t", group_id="g", **COOPERATIVE) for _ in range(2))
     stage.until(lambda: covered(stage, "t", 2) and first.owned and second.owned)
-    left_at_ms = stage.now_ms
+    leave_ms = stage.now_ms
 
     stage.settled(first.leave())
     stage.until(lambda: second.owned == "t-0 t-1")
 
-    assert stage.now_ms - left_at_ms < 4000, "the next heartbeat reports the rebalance"
+    assert stage.now_ms - leave_ms < 4000, "the next heartbeat reports the rebalance"
     assert first.callbacks[-1][0] == "revoked"
     assert first.owned == ""
 
@@ -139,19 +139,19 @@ def test_listener_can_commit_during_revocation():
     first = stage.user("t", group_id="g", enable_auto_commit="false", **EAGER)
     stage.produce("t", 0, b"a", b"b", b"c")
     stage.until(lambda: len(first.records) == 3)
-    said: list[object] = []
+    results: list[object] = []
 
     def commit(callback) -> None:
         if callback.kind == "revoked":
             promise = first.machine.commit({tp("t-0"): OffsetAndMetadata(2, "by hand")}, stage.now_ms + 1000)
             stage.loop.run_until(lambda: promise.done)
-            said.append(promise.result())
+            results.append(promise.result())
 
     first.on_callback = commit
     second = stage.user("t", group_id="g", **EAGER)
     stage.until(lambda: covered(stage, "t", 2) and second.owned != "")
 
-    assert said == [{tp("t-0"): OffsetAndMetadata(2, "by hand")}]
+    assert results == [{tp("t-0"): OffsetAndMetadata(2, "by hand")}]
     found = stage.settled(second.machine.committed([tp("t-0"), tp("t-1")], stage.now_ms + 1000))
     assert found == {tp("t-0"): OffsetAndMetadata(2, "by hand"), tp("t-1"): None}
 

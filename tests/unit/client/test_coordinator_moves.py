@@ -65,12 +65,12 @@ def test_member_survives_coordinator_move_during_long_fetches(protocol, extra_ms
     stage.until(lambda: user.owned == "t-0 t-1 t-2")
     stage.polls(2 * WAIT_MS + 300)
     stage.polls(extra_ms)
-    told = list(user.callbacks)
+    callbacks = list(user.callbacks)
 
     stage.stop(stage.coordinator())
-    went_ms = stage.now_ms
+    moved_ms = stage.now_ms
     stage.until(lambda: user.machine.group.lookup.node_id in stage.brokers)
-    assert stage.now_ms - went_ms <= 2_000, "the coordinator lookup does not wait for a fetch"
+    assert stage.now_ms - moved_ms <= 2_000, "the coordinator lookup does not wait for a fetch"
     stage.polls(3 * SESSION_MS)
 
-    assert user.callbacks == told, "the member keeps its partitions"
+    assert user.callbacks == callbacks, "the member keeps its partitions"

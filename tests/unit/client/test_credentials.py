@@ -19,10 +19,10 @@ NOW_MS = 1_700_000_000_000
 
 
 def read(mechanism: str, protocol: str = "SASL_SSL", **options: object) -> Credentials | None:
-    given = {"bootstrap.servers": "a:1", "security.protocol": protocol}
+    settings = {"bootstrap.servers": "a:1", "security.protocol": protocol}
     if mechanism:
-        given["sasl.mechanism"] = mechanism
-    return credentials_of(client_config(AdminConfig, given, options))
+        settings["sasl.mechanism"] = mechanism
+    return credentials_of(client_config(AdminConfig, settings, options))
 
 
 def test_client_without_sasl_has_no_credentials():

@@ -28,7 +28,7 @@ BOB = {
 ACLS = "kafka-acls --bootstrap-server a:1 --add --allow-principal"
 
 
-def told(cls: type, code: ErrorCode, name: str = "", **options: object) -> str:
+def denial_message(cls: type, code: ErrorCode, name: str = "", **options: object) -> str:
     config = client_config(cls, None, {"bootstrap_servers": "a:1,b:2", **options})
     return str(answer_error(config, code, "text", name=name))
 
@@ -76,13 +76,13 @@ def told(cls: type, code: ErrorCode, name: str = "", **options: object) -> str:
     ],
 )
 def test_authorization_error_names_command_that_adds_acl(cls, options, code, name, words):
-    assert told(cls, code, name, **options) == f"{code.name}: text; {words % ACLS}"
+    assert denial_message(cls, code, name, **options) == f"{code.name}: text; {words % ACLS}"
 
 
 def test_authorization_error_suggests_no_command_if_missing_acl_is_unknown():
-    assert told(ConsumerConfig, ErrorCode.INVALID_REQUEST, "t") == "INVALID_REQUEST: text"
-    assert told(AdminConfig, TOPIC, "t", **BOB) == "TOPIC_AUTHORIZATION_FAILED: text"
-    assert told(ConsumerConfig, GROUP, **BOB) == "GROUP_AUTHORIZATION_FAILED: text"
+    assert denial_message(ConsumerConfig, ErrorCode.INVALID_REQUEST, "t") == "INVALID_REQUEST: text"
+    assert denial_message(AdminConfig, TOPIC, "t", **BOB) == "TOPIC_AUTHORIZATION_FAILED: text"
+    assert denial_message(ConsumerConfig, GROUP, **BOB) == "GROUP_AUTHORIZATION_FAILED: text"
 
 
 def test_list_offsets_request_for_denied_topic_fails_at_once():

@@ -94,21 +94,23 @@ class World:
         self.loop.add(Engine(config, [self.machine], self.metadata, random.Random(4)))
 
     def consumer_groups(self, request, _version):
-        def refused(asked):
-            text = f"Group {asked} is not a consumer group."
-            return ConsumerGroupDescribeGroup(group_id=asked, error_code=NOT_FOUND, error_message=text)
+        def refused(group_id):
+            text = f"Group {group_id} is not a consumer group."
+            return ConsumerGroupDescribeGroup(group_id=group_id, error_code=NOT_FOUND, error_message=text)
 
-        groups = [MODERN if asked == "modern" else refused(asked) for asked in request.group_ids]
+        groups = [MODERN if group_id == "modern" else refused(group_id) for group_id in request.group_ids]
         return ConsumerGroupDescribeResponse(groups=groups)
 
     def classic_groups(self, request, version):
         groups = []
-        for asked in request.groups:
-            described = DescribedGroup(group_id=asked, group_state="Stable", protocol_type="connect", protocol_data="x")
-            if asked != "old":
-                described = DescribedGroup(group_id=asked, group_state="Dead")
-            if asked != "old" and version >= 6:
-                described.error_code, described.error_message = NOT_FOUND, f"Group {asked} not found."
+        for group_id in request.groups:
+            described = DescribedGroup(
+                group_id=group_id, group_state="Stable", protocol_type="connect", protocol_data="x"
+            )
+            if group_id != "old":
+                described = DescribedGroup(group_id=group_id, group_state="Dead")
+            if group_id != "old" and version >= 6:
+                described.error_code, described.error_message = NOT_FOUND, f"Group {group_id} not found."
             groups.append(described)
         return DescribeGroupsResponse(groups=groups)
 
@@ -242,9 +244,11 @@ def test_describe_groups_retries_loading_coordinator(world):
 def test_describe_groups_returns_other_groups_despite_loading_coordinator(world):
     def answer(request, version):
         loading = ConsumerGroupDescribeGroup(group_id="slow", error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        others = [asked for asked in request.group_ids if asked != "slow"]
-        told = world.consumer_groups(ConsumerGroupDescribeRequest(group_ids=others), version).groups
-        return ConsumerGroupDescribeResponse(groups=[*told, *([loading] if "slow" in request.group_ids else [])])
+        others = [group_id for group_id in request.group_ids if group_id != "slow"]
+        described_groups = world.consumer_groups(ConsumerGroupDescribeRequest(group_ids=others), version).groups
+        return ConsumerGroupDescribeResponse(
+            groups=[*described_groups, *([loading] if "slow" in request.group_ids else [])]
+        )
 
     world.broker.on(ConsumerGroupDescribeRequest, answer)
     began_ms = world.clock.now_ms()

@@ -403,7 +403,7 @@ def of_cluster(name: str, *nodes: tuple[int, tuple[str, int]]) -> MetadataRespon
     return MetadataResponse(cluster_id=name, brokers=brokers)
 
 
-def meant(broker: ScriptedBroker) -> list[tuple[str | None, int]]:
+def expected_nodes(broker: ScriptedBroker) -> list[tuple[str | None, int]]:
     return [(hello.cluster_id, hello.node_id) for hello in broker.requests(ApiVersionsRequest)]
 
 
@@ -426,8 +426,8 @@ def test_expected_node_is_sent_for_known_nodes_only():
 
     assert world.answer_to(world.asker.ask(heartbeat(), 7)) == HeartbeatResponse()
 
-    assert meant(world.one) == [(None, -1)]
-    assert meant(world.two) == [("c", 7)]
+    assert expected_nodes(world.one) == [(None, -1)]
+    assert expected_nodes(world.two) == [("c", 7)]
 
 
 def test_broker_that_is_not_expected_node_makes_client_rebootstrap():
@@ -445,8 +445,10 @@ def test_broker_that_is_not_expected_node_makes_client_rebootstrap():
     assert "metadata.cluster.check.enable=false" in str(failure)
     world.loop.run_until(lambda: {node.node_id for node in world.metadata.nodes} == {1, 8}, 10_000)
     assert world.answer_to(world.asker.ask(heartbeat(), 8)) == HeartbeatResponse()
-    assert meant(world.one) == [(None, -1), (None, -1)], "the connection to node 1 was closed and reopened, too"
-    assert meant(world.two) == [("c", 7), ("c", 8)]
+    assert expected_nodes(world.one) == [(None, -1), (None, -1)], (
+        "the connection to node 1 was closed and reopened, too"
+    )
+    assert expected_nodes(world.two) == [("c", 7), ("c", 8)]
 
 
 def test_rebootstrap_required_error_in_metadata_response_makes_client_rebootstrap():
@@ -488,4 +490,4 @@ def test_client_with_metadata_cluster_check_disabled_sends_no_expected_node():
 
     assert world.answer_to(world.asker.ask(heartbeat(), 7)) == HeartbeatResponse()
 
-    assert meant(world.two) == [(None, -1)]
+    assert expected_nodes(world.two) == [(None, -1)]

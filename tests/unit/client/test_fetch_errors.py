@@ -49,14 +49,14 @@ class Leader:
     def fetch(self, now_ms: int) -> list[int]:
         poll: Any = self.fetcher.poll(now_ms)
         self.wake_at_ms = poll.wake_at_ms
-        asked = [p.partition for sent in poll.unsent for t in sent.request.topics for p in t.partitions]
+        partition_numbers = [p.partition for sent in poll.unsent for t in sent.request.topics for p in t.partitions]
         for sent in poll.unsent:
-            self._answer(sent, asked, now_ms)
-        return asked
+            self._answer(sent, partition_numbers, now_ms)
+        return partition_numbers
 
-    def _answer(self, sent: Unsent, asked: list[int], now_ms: int) -> None:
+    def _answer(self, sent: Unsent, partition_numbers: list[int], now_ms: int) -> None:
         assert isinstance(sent.request, FetchRequest)
-        codes = {number: ErrorCode.KAFKA_STORAGE_ERROR if number else 0 for number in asked}
+        codes = {number: ErrorCode.KAFKA_STORAGE_ERROR if number else 0 for number in partition_numbers}
         partitions = [PartitionData(partition_index=n, error_code=code, records=b"") for n, code in codes.items()]
         topic = FetchableTopicResponse(topic_id=TOPIC_ID, partitions=partitions)
         self.fetcher.on_response(sent, FetchResponse(session_id=0, responses=[topic]), now_ms)

@@ -32,7 +32,7 @@ def reader(stage: ScriptedGroup, **options: Any) -> User:
     return user
 
 
-def offsets_asked(stage: ScriptedGroup) -> list[int]:
+def fetch_offsets(stage: ScriptedGroup) -> list[int]:
     return [p.fetch_offset for r in stage.sent(FetchRequest) for t in r.topics for p in t.partitions]
 
 
@@ -61,7 +61,7 @@ def test_next_fetch_starts_before_records_are_returned(stage: ScriptedGroup):
     stage.loop.run(1000)
 
     assert user.records == []
-    assert offsets_asked(stage) == [0, 10]
+    assert fetch_offsets(stage) == [0, 10]
     user.poll()
     assert user.values() == values(0, 10)
 
@@ -78,28 +78,28 @@ def test_only_one_fetch_is_in_flight_per_node(stage: ScriptedGroup):
 def test_node_with_full_prefetch_buffer_gets_no_fetch(stage: ScriptedGroup):
     user = reader(stage, prefetch_bytes=1)
     stage.loop.run(1000)
-    assert offsets_asked(stage) == [0]
+    assert fetch_offsets(stage) == [0]
 
     user.poll()
     stage.loop.run(1000)
 
-    assert offsets_asked(stage) == [0, 10]
+    assert fetch_offsets(stage) == [0, 10]
 
 
 def test_partition_with_full_prefetch_buffer_is_not_fetched(stage: ScriptedGroup):
     user = reader(stage, max_partition_fetch_bytes=1)
     stage.loop.run(5000)
-    assert offsets_asked(stage) == [0]
+    assert fetch_offsets(stage) == [0]
 
     user.machine.subscription.set_paused([T0], paused=True)
     stage.polls(1000)
     user.machine.subscription.set_paused([T0], paused=False)
     stage.loop.run(5000)
-    assert offsets_asked(stage) == [0], "resuming a partition frees no buffer space"
+    assert fetch_offsets(stage) == [0], "resuming a partition frees no buffer space"
 
     user.poll()
     stage.loop.run(100)
-    assert offsets_asked(stage) == [0, 10]
+    assert fetch_offsets(stage) == [0, 10]
 
 
 def test_poll_with_max_records_returns_part_of_batch_and_advances_position(stage: ScriptedGroup):
@@ -149,7 +149,7 @@ def test_records_of_paused_partition_are_returned_after_resume(stage: ScriptedGr
     user.machine.subscription.set_paused([T0], paused=False)
 
     assert [r.offset for r in user.poll()] == [4, 5, 6, 7, 8, 9]
-    assert offsets_asked(stage) == [0, 10]
+    assert fetch_offsets(stage) == [0, 10]
 
 
 def test_seek_drops_buffered_data_and_fetch_in_flight(stage: ScriptedGroup):
@@ -335,7 +335,7 @@ def test_damaged_batch_is_fetched_again(stage: ScriptedGroup):
     stage.until(lambda: len(user.records) == 10, UNPARKED_MS)
 
     assert user.values() == values(0, 10)
-    assert offsets_asked(stage)[:3] == [0, 10, 4]
+    assert fetch_offsets(stage)[:3] == [0, 10, 4]
     note = next(user.notes_besides_resets())
     assert note.text.startswith("t-0 at offset 4: CRC ")
     assert note.text.endswith("; fetching again, as the bytes may have been damaged in transit")
@@ -421,7 +421,7 @@ def test_partial_batch_at_end_of_fetch_response_is_fetched_again(stage: Scripted
     stage.loop.run(1000)
 
     assert [r.offset for r in user.poll()] == [0, 1, 2, 3]
-    assert offsets_asked(stage) == [0, 4]
+    assert fetch_offsets(stage) == [0, 4]
 
 
 def test_fetched_records_before_position_are_skipped(stage: ScriptedGroup):
@@ -478,8 +478,8 @@ def test_offset_reset_by_duration_subtracts_duration_from_current_time(stage: Sc
     user = reader(stage, auto_offset_reset="by_duration:PT1H")
     stage.until(lambda: user.values() == values(5, 10))
 
-    asked = stage.sent(ListOffsetsRequest)[0].topics[0].partitions[0].timestamp
-    assert 0 <= stage.now_ms - 3_600_000 - asked <= 1000
+    timestamp = stage.sent(ListOffsetsRequest)[0].topics[0].partitions[0].timestamp
+    assert 0 <= stage.now_ms - 3_600_000 - timestamp <= 1000
 
 
 def test_offset_reset_is_retried_after_errors(stage: ScriptedGroup):

@@ -56,23 +56,26 @@ class Leading:
         topics = [MetadataResponseTopic(name="t", partitions=found)]
         self.metadata.on_response(sent, MetadataResponse(brokers=brokers, topics=topics), self._now_ms)
 
-    def elect(self, *said: Subscription) -> None:
+    def elect(self, *subscriptions: Subscription) -> None:
         members = [
-            JoinGroupResponseMember(member_id=f"m{n}", metadata=build_subscription(one)) for n, one in enumerate(said)
+            JoinGroupResponseMember(member_id=f"m{n}", metadata=build_subscription(one))
+            for n, one in enumerate(subscriptions)
         ]
         self.leader.resign()
         self.leader.elect("mine", members, skip_assignment=False, now_ms=0)
 
 
-@pytest.mark.parametrize(("said", "known"), [(-1, None), (0, 0), (1, 1), (7, 7)])
-def test_generation_minus_one_in_subscription_metadata_means_no_generation(said: int, known: int | None):
+@pytest.mark.parametrize(("sent_generation", "generation"), [(-1, None), (0, 0), (1, 1), (7, 7)])
+def test_generation_minus_one_in_subscription_metadata_means_no_generation(
+    sent_generation: int, generation: int | None
+):
     leading = Leading()
     leading.grows(1)
-    leading.elect(Subscription(["t"], generation_id=said))
+    leading.elect(Subscription(["t"], generation_id=sent_generation))
 
     leading.leader.assignments(0)
 
-    assert [member.generation for member in leading.received] == [known]
+    assert [member.generation for member in leading.received] == [generation]
 
 
 def test_assignment_is_out_of_date_after_partitions_were_added_until_next_assignment():
@@ -122,7 +125,7 @@ def test_former_group_leader_ignores_added_partitions():
 
 
 @pytest.mark.parametrize(
-    ("strategies", "said"),
+    ("strategies", "sent_partitions"),
     [
         (["cooperative-sticky"], ["t-0"]),
         (["range"], []),
@@ -131,7 +134,7 @@ def test_former_group_leader_ignores_added_partitions():
     ],
 )
 def test_join_group_request_has_owned_partitions_only_if_all_assignors_are_cooperative(
-    strategies: list[str], said: list[str]
+    strategies: list[str], sent_partitions: list[str]
 ):
     subscription = SubscriptionState(Metadata(CONFIG, random.Random(1)))
     subscription.subscribe(["t"])
@@ -141,7 +144,7 @@ def test_join_group_request_has_owned_partitions_only_if_all_assignors_are_coope
     request = messages.join(Generation(5, "m"), ([tp("t-0")], 5), "as a test")
 
     owned = [parse_subscription(protocol.metadata).owned_partitions for protocol in request.protocols]
-    assert owned == [[tp(text) for text in said]] * len(strategies)
+    assert owned == [[tp(text) for text in sent_partitions]] * len(strategies)
 
 
 def test_join_group_request_times_out_five_seconds_after_rebalance_timeout():

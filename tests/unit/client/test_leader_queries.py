@@ -53,8 +53,8 @@ class Asker:
         self.sent = list(self.questions.poll(now_ms, self._build).unsent)
         return {sent.node_id: [q.partition for q in sent.context] for sent in self.sent}
 
-    def _build(self, node_id: int, asked: list[LeaderQuery]) -> Unsent:
-        return Unsent(node_id, MetadataRequest(), 1000, context=asked)
+    def _build(self, node_id: int, queries: list[LeaderQuery]) -> Unsent:
+        return Unsent(node_id, MetadataRequest(), 1000, context=queries)
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ def refuse_password(broker: ScriptedBroker) -> None:
 
 
 def names(broker: ScriptedBroker) -> list[str]:
-    return [type(seen.request).__name__.removesuffix("Request") for seen in broker.received]
+    return [type(received.request).__name__.removesuffix("Request") for received in broker.received]
 
 
 # Successful logins
@@ -70,9 +70,9 @@ def test_login_follows_api_versions_before_other_requests():
 
 
 def test_scram_login_takes_two_requests_and_verifies_the_broker():
-    for known, outcome in ((PASSWORD, HeartbeatResponse), ("another", AuthenticationFailed)):
+    for password, outcome in ((PASSWORD, HeartbeatResponse), ("another", AuthenticationFailed)):
         place = world("SCRAM-SHA-256")
-        server = scram_server(known)
+        server = scram_server(password)
         place.one.on(SaslAuthenticateRequest, lambda r, _, s=server: SaslAuthenticateResponse(auth_bytes=s(r)))
 
         answer = ask(place)
@@ -132,8 +132,8 @@ def test_wrong_password_error_has_broker_message_but_no_password():
     error = ask(place, -1)
 
     assert isinstance(error, AuthenticationFailed)
-    told = f"no broker accepts this client: one:9092 ({WRONG}; user 'alice', sasl.mechanism=PLAIN)"
-    assert str(error) == told
+    message = f"no broker accepts this client: one:9092 ({WRONG}; user 'alice', sasl.mechanism=PLAIN)"
+    assert str(error) == message
     assert PASSWORD not in str(error), NO_TRACE
 
 

@@ -87,8 +87,8 @@ def test_failed_auto_commit_is_logged_with_reason(stage: ScriptedGroup):
     stage.polls(200)
 
     (note,) = user.notes_besides_resets()
-    told = "auto-commit in group 'g' failed: INVALID_COMMIT_OFFSET_SIZE: committing t-0"
-    assert note.text.startswith(told)
+    message = "auto-commit in group 'g' failed: INVALID_COMMIT_OFFSET_SIZE: committing t-0"
+    assert note.text.startswith(message)
 
 
 @pytest.mark.parametrize("code", [E.STALE_MEMBER_EPOCH, E.UNKNOWN_MEMBER_ID])
@@ -156,13 +156,13 @@ def test_commit_is_retried_after_coordinator_lookup_or_metadata_refresh(
     stage: ScriptedGroup, code: ErrorCode, lookups: int, refreshes: int
 ):
     user = member(stage, **BY_HAND)
-    known = len(stage.sent(FindCoordinatorRequest)), len(stage.sent(MetadataRequest))
+    counts_before = len(stage.sent(FindCoordinatorRequest)), len(stage.sent(MetadataRequest))
     stage.then(OffsetCommitRequest, code)
 
     stage.settled(user.machine.commit(AT_3, stage.now_ms + 5_000))
 
-    asked = len(stage.sent(FindCoordinatorRequest)), len(stage.sent(MetadataRequest))
-    assert asked == (known[0] + lookups, known[1] + refreshes)
+    counts = len(stage.sent(FindCoordinatorRequest)), len(stage.sent(MetadataRequest))
+    assert counts == (counts_before[0] + lookups, counts_before[1] + refreshes)
     assert stage.committed == 3
 
 
@@ -211,8 +211,8 @@ def test_partially_failed_commit_repeats_only_failed_partitions(stage: ScriptedG
 
     written = stage.settled(user.machine.commit(AT_3 | {tp("t-1"): OffsetAndMetadata(4)}, stage.now_ms + 5_000))
 
-    said = [[p.partition_index for p in sent.topics[0].partitions] for sent in commits(stage)]
-    assert said == [[0, 1], [1]]
+    committed_partitions = [[p.partition_index for p in sent.topics[0].partitions] for sent in commits(stage)]
+    assert committed_partitions == [[0, 1], [1]]
     assert {partition: at.offset for partition, at in written.items()} == {tp("t-0"): 3, tp("t-1"): 4}
 
 
@@ -273,8 +273,8 @@ def test_static_member_commits_with_its_instance_id(stage: ScriptedGroup):
     stage.settled(user.machine.commit(AT_3, None))
 
     (request,) = commits(stage)
-    told = (request.member_id, request.generation_id_or_member_epoch, request.group_instance_id)
-    assert told == (MEMBER, 1, "i")
+    identity = (request.member_id, request.generation_id_or_member_epoch, request.group_instance_id)
+    assert identity == (MEMBER, 1, "i")
 
 
 def test_commit_of_manual_assignment_sends_no_member_id(stage: ScriptedGroup):
@@ -284,8 +284,8 @@ def test_commit_of_manual_assignment_sends_no_member_id(stage: ScriptedGroup):
     stage.settled(user.machine.commit(AT_3, None))
 
     (request,) = commits(stage)
-    told = (request.member_id, request.generation_id_or_member_epoch, request.group_instance_id)
-    assert told == ("", -1, None)
+    identity = (request.member_id, request.generation_id_or_member_epoch, request.group_instance_id)
+    assert identity == ("", -1, None)
 
 
 # Topics without a known topic id
@@ -302,9 +302,9 @@ def test_commit_uses_topic_names_if_a_topic_id_is_unknown(unknown: str, version:
     stage.settled(user.machine.commit(dict.fromkeys(partitions, OffsetAndMetadata(3)), None))
     stage.settled(user.machine.committed(partitions, stage.now_ms + 1_000))
 
-    spoken = {
-        type(seen.request): seen.header.api_version
-        for seen in stage.one.received
-        if isinstance(seen.request, OffsetCommitRequest | OffsetFetchRequest)
+    versions = {
+        type(received.request): received.header.api_version
+        for received in stage.one.received
+        if isinstance(received.request, OffsetCommitRequest | OffsetFetchRequest)
     }
-    assert spoken == {OffsetCommitRequest: version, OffsetFetchRequest: version}
+    assert versions == {OffsetCommitRequest: version, OffsetFetchRequest: version}

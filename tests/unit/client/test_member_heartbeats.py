@@ -175,14 +175,14 @@ def test_poll_may_last_longer_than_max_poll_interval(stage: ScriptedCoordinator)
 
 
 def test_heartbeat_of_version_0_omits_cleared_pattern():
-    told = Heartbeat(group_id="g", member_id="m", member_epoch=3, subscribed_topic_names=["t"])
+    expected = Heartbeat(group_id="g", member_id="m", member_epoch=3, subscribed_topic_names=["t"])
     cleared = Heartbeat(
         group_id="g", member_id="m", member_epoch=3, subscribed_topic_names=["t"], subscribed_topic_regex=""
     )
 
-    assert heartbeat_shape(cleared, 0) == told
+    assert heartbeat_shape(cleared, 0) == expected
     assert heartbeat_shape(cleared, 1) is cleared
-    assert heartbeat_shape(told, 0) is told
+    assert heartbeat_shape(expected, 0) is expected
 
 
 def test_heartbeat_back_off_ends_when_fatal_error_is_raised(stage: ScriptedCoordinator):

@@ -63,12 +63,12 @@ def test_epoch_in_group_metadata_is_set_after_on_partitions_assigned(stage: Scri
     user.poll()
     stage.loop.run_until(lambda: user.membership.state is S.RECONCILING)
     assert epoch_of_user(user) == -1, "the member has joined, but owns no partitions"
-    told_under: list[int] = []
-    user.on_callback = lambda _: told_under.append(epoch_of_user(user))
+    epochs: list[int] = []
+    user.on_callback = lambda _: epochs.append(epoch_of_user(user))
 
     user.poll()
 
-    assert told_under == [-1]
+    assert epochs == [-1]
     assert epoch_of_user(user) == 1, "the assignment is not acknowledged yet"
 
 
@@ -122,8 +122,8 @@ def test_offset_fetch_request_of_consumer_that_is_no_member_has_no_member_id(
     user.machine.committed([tp("t-0")], stage.now_ms + 5_000)
     stage.loop.settle()
 
-    (asked,) = stage.sent(OffsetFetchRequest)[-1].groups
-    assert (asked.member_id, asked.member_epoch) == (None, -1)
+    (group,) = stage.sent(OffsetFetchRequest)[-1].groups
+    assert (group.member_id, group.member_epoch) == (None, -1)
 
 
 # Rejected offset requests
@@ -241,13 +241,13 @@ def test_leaving_member_requests_no_metadata(stage: ScriptedCoordinator):
     stage.assign("t-0 u-0")
     user = stage.member(["t", "u"])
     stage.until(lambda: user.owned == "t-0")
-    asked = len(stage.sent(MetadataRequest))
+    request_count = len(stage.sent(MetadataRequest))
     stage.polls(4 * INTERVAL_MS)
-    assert len(stage.sent(MetadataRequest)) > asked, "a member that waits for a topic name requests metadata"
+    assert len(stage.sent(MetadataRequest)) > request_count, "a member that waits for a topic name requests metadata"
     user.machine.prepare_leave()
     stage.loop.run(3 * INTERVAL_MS)  # wait for the responses to earlier requests
-    asked = len(stage.sent(MetadataRequest))
+    request_count = len(stage.sent(MetadataRequest))
 
     stage.loop.run(4 * INTERVAL_MS)
 
-    assert len(stage.sent(MetadataRequest)) == asked
+    assert len(stage.sent(MetadataRequest)) == request_count

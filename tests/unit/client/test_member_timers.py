@@ -122,21 +122,21 @@ def racks_of_leader(stage: ScriptedGroup, client_rack: str) -> dict[str, set[str
 
     def joined(request: JoinGroupRequest) -> JoinGroupResponse:
         mine = JoinGroupResponseMember(member_id=MEMBER, metadata=request.protocols[0].metadata)
-        gone = JoinGroupResponseMember(member_id="other", metadata=build_subscription(Subscription(["gone"])))
+        other = JoinGroupResponseMember(member_id="other", metadata=build_subscription(Subscription(["gone"])))
         return JoinGroupResponse(
             generation_id=1,
             protocol_type="consumer",
             protocol_name=request.protocols[0].name,
             leader=MEMBER,
             member_id=MEMBER,
-            members=[mine, gone],
+            members=[mine, other],
         )
 
     stage.one.on(MetadataRequest, lambda message, _: metadata(message))
     stage.one.on(JoinGroupRequest, lambda message, _: joined(message))
     user = member(stage, client_rack=client_rack)
-    seen = user.membership.leader._seen
-    return {str(partition): set(racks) for partition, racks in seen.racks.items()}
+    snapshot = user.membership.leader._seen
+    return {str(partition): set(racks) for partition, racks in snapshot.racks.items()}
 
 
 def test_group_leader_of_members_with_racks_knows_replica_racks(stage: ScriptedGroup):
@@ -168,9 +168,9 @@ def test_committed_offset_of_reassigned_partition_is_fetched_again(stage: Script
     stage.committed = 4
     user = member(stage)
     stage.until(lambda: user.machine.subscription.assigned[tp("t-0")].position is not None)
-    asked = len(stage.sent(OffsetFetchRequest))
+    request_count = len(stage.sent(OffsetFetchRequest))
     stage.then(HeartbeatRequest, E.UNKNOWN_MEMBER_ID)
 
-    stage.until(lambda: user.owned == "t-0" and len(stage.sent(OffsetFetchRequest)) > asked)
+    stage.until(lambda: user.owned == "t-0" and len(stage.sent(OffsetFetchRequest)) > request_count)
 
     assert stage.sent(OffsetFetchRequest)[-1].groups[0].group_id == "g"

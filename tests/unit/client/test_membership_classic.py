@@ -55,8 +55,13 @@ def test_join_group_request_has_subscription_and_reason(stage: ScriptedGroup):
     assert request.protocol_type == "consumer"
     assert request.reason == "the consumer subscribed"
     assert [p.name for p in request.protocols] == ["range", "cooperative-sticky"]
-    said = parse_subscription(request.protocols[1].metadata)
-    assert (said.topics, said.owned_partitions, said.generation_id, said.rack_id) == (["t"], [], -1, "r1")
+    subscription = parse_subscription(request.protocols[1].metadata)
+    assert (subscription.topics, subscription.owned_partitions, subscription.generation_id, subscription.rack_id) == (
+        ["t"],
+        [],
+        -1,
+        "r1",
+    )
 
 
 def test_coordinator_has_its_own_connection(stage: ScriptedGroup):
@@ -233,8 +238,8 @@ def test_rejoin_of_member_that_got_no_assignment_sends_no_generation(stage: Scri
     member(stage)
 
     again = stage.sent(JoinGroupRequest)[1]
-    said = parse_subscription(again.protocols[0].metadata)
-    assert (again.member_id, said.owned_partitions, said.generation_id) == (MEMBER, [], -1)
+    subscription = parse_subscription(again.protocols[0].metadata)
+    assert (again.member_id, subscription.owned_partitions, subscription.generation_id) == (MEMBER, [], -1)
 
 
 @pytest.mark.parametrize("code", [E.GROUP_AUTHORIZATION_FAILED, E.FENCED_INSTANCE_ID, E.COORDINATOR_LOAD_IN_PROGRESS])
@@ -278,7 +283,7 @@ def test_classic_heartbeats_are_sent_at_interval_with_or_without_polls(stage: Sc
 
 
 @pytest.mark.parametrize(
-    ("code", "next_join", "told"),
+    ("code", "next_join", "callback"),
     [
         (E.UNKNOWN_MEMBER_ID, "", ("lost", "t-0")),
         (E.ILLEGAL_GENERATION, MEMBER, ("lost", "t-0")),
@@ -286,7 +291,7 @@ def test_classic_heartbeats_are_sent_at_interval_with_or_without_polls(stage: Sc
     ],
 )
 def test_heartbeat_error_makes_classic_member_rejoin_or_lose_membership(
-    stage: ScriptedGroup, code: ErrorCode, next_join: str, told: tuple[str, str]
+    stage: ScriptedGroup, code: ErrorCode, next_join: str, callback: tuple[str, str]
 ):
     user = member(stage)
     stage.then(HeartbeatRequest, code)
@@ -294,9 +299,9 @@ def test_heartbeat_error_makes_classic_member_rejoin_or_lose_membership(
     stage.until(lambda: len(joins(stage)) == 2 and user.owned == "t-0" and len(user.callbacks) > 1)
 
     assert joins(stage)[1] == next_join
-    assert user.callbacks[1] == told
+    assert user.callbacks[1] == callback
     lost = f"member {MEMBER!r} lost generation 1 of group 'g': a heartbeat was answered {code.name}; it joins again"
-    assert [note.text for note in user.notes_besides_resets()] == ([lost] if told[0] == "lost" else [])
+    assert [note.text for note in user.notes_besides_resets()] == ([lost] if callback[0] == "lost" else [])
 
 
 def test_cooperative_rejoin_sends_owned_partitions_and_generation(stage: ScriptedGroup):
@@ -305,8 +310,8 @@ def test_cooperative_rejoin_sends_owned_partitions_and_generation(stage: Scripte
     stage.until(lambda: len(joins(stage)) == 2 and user.membership.state is MemberState.STABLE)
 
     request = stage.sent(JoinGroupRequest)[1]
-    said = parse_subscription(request.protocols[0].metadata)
-    assert (said.owned_partitions, said.generation_id) == ([tp("t-0")], 1)
+    subscription = parse_subscription(request.protocols[0].metadata)
+    assert (subscription.owned_partitions, subscription.generation_id) == ([tp("t-0")], 1)
     assert request.reason == "group is already rebalancing"
 
 

@@ -121,8 +121,8 @@ def test_subscription_pattern_is_sent_and_its_topics_are_found_by_id(stage: Scri
     stage.until(lambda: user.owned == "u-1 u-2")
 
     assert (stage.beats[0].subscribed_topic_names, stage.beats[0].subscribed_topic_regex) == ([], "u.*")
-    asked = [t for r in stage.sent(MetadataRequest) for t in r.topics or []]
-    assert {(t.name, t.topic_id) for t in asked} == {(None, id_of("u"))}
+    request_topics = [t for r in stage.sent(MetadataRequest) for t in r.topics or []]
+    assert {(t.name, t.topic_id) for t in request_topics} == {(None, id_of("u"))}
     assert user.callbacks == [("assigned", "u-1 u-2")]
     assert user.machine.subscription.topics == {"u"}
 
@@ -148,13 +148,13 @@ def test_partitions_are_revoked_before_assignment_and_then_acknowledged(stage: S
     user = stage.joined()
     stage.assign("t-1 t-2")
     stage.epoch = 2
-    told_at: list[tuple[str, str]] = []
-    user.on_callback = lambda callback: told_at.append((callback.kind, user.owned))
+    owned_in_callbacks: list[tuple[str, str]] = []
+    user.on_callback = lambda callback: owned_in_callbacks.append((callback.kind, user.owned))
 
     stage.until(lambda: user.owned == "t-1 t-2" and user.membership.is_stable)
 
     assert user.callbacks[1:] == [("revoked", "t-0"), ("assigned", "t-2")]
-    assert told_at == [("revoked", "t-0 t-1"), ("assigned", "t-1 t-2")], (
+    assert owned_in_callbacks == [("revoked", "t-0 t-1"), ("assigned", "t-1 t-2")], (
         "partitions are owned during on_partitions_revoked"
     )
     assert (stage.beats[-1].member_epoch, owned_of(stage.beats[-1])) == (2, "t-1 t-2")
@@ -190,12 +190,12 @@ def test_next_target_assignment_waits_until_current_one_is_reconciled(stage: Scr
     user = stage.joined()
     stage.assign("t-0")
 
-    def while_told(_callback: object) -> None:
+    def during_callback(_callback: object) -> None:
         if len(user.callbacks) == 2:  # the callback revokes t-1
             stage.assign("t-2")
             stage.loop.run(2 * INTERVAL_MS)
 
-    user.on_callback = while_told
+    user.on_callback = during_callback
     stage.until(lambda: user.owned == "t-2" and user.membership.is_stable)
 
     assert user.callbacks[1:] == [("revoked", "t-1"), ("assigned", ""), ("revoked", "t-0"), ("assigned", "t-2")]
@@ -267,12 +267,12 @@ def test_rejoined_member_owns_its_new_assignment(stage: ScriptedCoordinator):
 def test_partitions_with_running_callback_are_reported_as_owned(stage: ScriptedCoordinator):
     stage.assign("t-0 t-1")
 
-    def while_told(_callback: object) -> None:
+    def during_callback(_callback: object) -> None:
         stage.then(Heartbeat, E.COORDINATOR_LOAD_IN_PROGRESS)  # after an error the heartbeat has all fields
         stage.loop.run(3 * INTERVAL_MS)
 
     user = stage.member("t")
-    user.on_callback = while_told
+    user.on_callback = during_callback
     stage.until(lambda: user.owned == "t-0 t-1" and user.membership.is_stable)
 
     again = [owned_of(r) for r in stage.beats[1:] if r.topic_partitions is not None]
@@ -484,8 +484,8 @@ def test_offsets_are_committed_and_fetched_with_member_epoch(stage: ScriptedCoor
 
     request = stage.sent(OffsetCommitRequest)[0]
     assert (request.member_id, request.generation_id_or_member_epoch) == (user.membership.member_id, 7)
-    (asked,) = (r.groups[0] for r in stage.sent(OffsetFetchRequest))
-    assert (asked.member_id, asked.member_epoch) == (user.membership.member_id, 7)
+    (group,) = (r.groups[0] for r in stage.sent(OffsetFetchRequest))
+    assert (group.member_id, group.member_epoch) == (user.membership.member_id, 7)
     assert user.machine.group_metadata() == GroupMetadata("g", 7, user.membership.member_id)
 
 

@@ -43,20 +43,20 @@ def response(*topics):
     return MetadataResponse(cluster_id="c", controller_id=1, brokers=brokers, topics=list(topics))
 
 
-def asked(metadata, now_ms):
+def next_unsent(metadata, now_ms):
     unsent = metadata.poll(now_ms).unsent
     return unsent[0] if unsent else None
 
 
 def answer(metadata, now_ms, *topics):
-    unsent = asked(metadata, now_ms)
+    unsent = next_unsent(metadata, now_ms)
     assert unsent is not None, "no Metadata request was sent"
     metadata.on_response(unsent, response(*topics), now_ms)
     return unsent.request
 
 
 def test_metadata_request_is_not_sent_before_topic_is_tracked(metadata):
-    assert asked(metadata, 0) is None
+    assert next_unsent(metadata, 0) is None
     assert metadata.poll(0).wake_at_ms is None
 
 
@@ -88,20 +88,20 @@ def test_second_metadata_request_waits_for_back_off(metadata):
     answer(metadata, 0, topic())
     metadata.request_refresh()
 
-    assert asked(metadata, 10) is None
+    assert next_unsent(metadata, 10) is None
     wake = metadata.poll(10).wake_at_ms
     assert wake is not None
     assert 80 <= wake <= 120
-    assert asked(metadata, wake) is not None
+    assert next_unsent(metadata, wake) is not None
 
 
 def test_metadata_requests_are_sent_one_at_a_time(metadata):
     metadata.track(["t"])
-    assert asked(metadata, 0) is not None
+    assert next_unsent(metadata, 0) is not None
 
     metadata.request_refresh()
 
-    assert asked(metadata, 10_000) is None
+    assert next_unsent(metadata, 10_000) is None
 
 
 def test_metadata_older_than_maximum_age_are_requested_again(metadata):
@@ -109,14 +109,14 @@ def test_metadata_older_than_maximum_age_are_requested_again(metadata):
     answer(metadata, 0, topic())
 
     assert metadata.poll(1000).wake_at_ms == 300_000
-    assert asked(metadata, 300_000) is not None
+    assert next_unsent(metadata, 300_000) is not None
 
 
 def test_failed_metadata_requests_lengthen_back_off_and_keep_last_error(metadata):
     metadata.track(["t"])
     now, waits = 0, []
     for _ in range(5):
-        unsent = asked(metadata, now)
+        unsent = next_unsent(metadata, now)
         metadata.on_failure(unsent, ConnectionFailed("nobody"), now)
         wake = metadata.poll(now).wake_at_ms
         waits.append(wake - now)
@@ -136,7 +136,7 @@ def test_unknown_topic_has_error_and_is_requested_again(metadata):
 
     assert metadata.error("u") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert metadata.topics() == {"t"}
-    assert asked(metadata, metadata.poll(0).wake_at_ms) is not None
+    assert next_unsent(metadata, metadata.poll(0).wake_at_ms) is not None
 
 
 def test_denied_topic_is_not_requested_again(metadata):
@@ -227,7 +227,7 @@ def test_response_with_rebootstrap_required_error_changes_no_metadata(metadata):
     metadata.track(["t"])
     answer(metadata, 0, topic())
     metadata.request_refresh()
-    unsent = asked(metadata, 1000)
+    unsent = next_unsent(metadata, 1000)
 
     metadata.on_response(unsent, MetadataResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED), 1000)
 
@@ -247,14 +247,14 @@ def test_topics_are_requested_by_id_until_names_are_known(metadata):
         "the request has the id until the response names the topic"
     )
     assert metadata.topic_name(ID) == "t"
-    assert asked(metadata, 2000) is None
+    assert next_unsent(metadata, 2000) is None
     metadata.track(["t"])
-    assert [t.name for t in asked(metadata, 2000).request.topics] == ["t"]
+    assert [t.name for t in next_unsent(metadata, 2000).request.topics] == ["t"]
 
 
 def test_negative_node_ids_are_reserved_for_bootstrap_addresses(metadata):
     metadata.track(["t"])
-    unsent = asked(metadata, 0)
+    unsent = next_unsent(metadata, 0)
     brokers = [MetadataResponseBroker(node_id=n, host="two", port=9092) for n in (1, -1, -2, -5)]
     metadata.on_response(unsent, MetadataResponse(cluster_id="c", brokers=brokers, topics=[topic()]), 0)
     metadata.learn_node(Node(-7, "three", 9092))
@@ -267,7 +267,7 @@ def test_negative_node_ids_are_reserved_for_bootstrap_addresses(metadata):
 
 def test_request_by_topic_id_is_not_sent_to_old_broker(metadata):
     metadata.track_ids([ID])
-    unsent = asked(metadata, 0)
+    unsent = next_unsent(metadata, 0)
 
     with pytest.raises(UnsupportedVersion, match="topic ids need version 12"):
         unsent.shape(unsent.request, 11)

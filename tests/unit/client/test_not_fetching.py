@@ -41,10 +41,10 @@ def happens(subscription, rng):
 def test_list_of_partitions_without_valid_position_is_correct_after_each_change(seed):
     rng = random.Random(seed)
     subscription = SubscriptionState(Metadata(ConsumerConfig(bootstrap_servers=["one:9092"]), rng))
-    seen = set()
+    observed = set()
     for _ in range(300):
         happens(subscription, rng)
         found = [(p, s) for p, s in subscription.assigned.items() if s.state is not FetchState.FETCHING]
         assert list(subscription.not_fetching) == found
-        seen.add(bool(found))
-    assert seen == {True, False}
+        observed.add(bool(found))
+    assert observed == {True, False}

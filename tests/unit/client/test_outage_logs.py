@@ -37,7 +37,7 @@ def reader(stage: ScriptedGroup | ConsumerStage, **options: object) -> User:
     return user
 
 
-def said(user: User) -> list[str]:
+def note_texts(user: User) -> list[str]:
     return [note.text for note in user.notes_besides_resets()]
 
 
@@ -49,21 +49,21 @@ def test_unreachable_address_is_logged_at_once_and_each_minute(stage: ScriptedGr
     user = stage.user("t", group_id="g")
 
     stage.polls(200)
-    assert said(user) == ["no broker at one:9092: Connection refused; retrying"]
+    assert note_texts(user) == ["no broker at one:9092: Connection refused; retrying"]
 
     stage.polls(62_000)
-    (again,) = said(user)
+    (again,) = note_texts(user)
     assert re.fullmatch(r"no broker at one:9092: Connection refused; retrying for 6\d s", again)
 
 
 def test_lost_and_restored_connection_is_logged(stage: ScriptedGroup):
     user = reader(stage)
     stage.until(lambda: user.records)
-    assert said(user) == []
+    assert note_texts(user) == []
 
     stage.loop.stop(ONE)
     stage.polls(5000)
-    assert said(user) == ["the connection to one:9092 was lost: the connection was cut; retrying"]
+    assert note_texts(user) == ["the connection to one:9092 was lost: the connection was cut; retrying"]
 
     stage.loop.start(ONE)
     stage.polls(5000)
@@ -80,7 +80,7 @@ def test_loss_of_idle_connection_is_not_logged(stage: ScriptedGroup):
 
     stage.loop.cut()
     stage.loop.run(5000)
-    assert said(user) == []
+    assert note_texts(user) == []
 
 
 def test_log_line_of_unreachable_advertised_address_calls_it_advertised(stage: ScriptedGroup):
@@ -95,7 +95,7 @@ def test_log_line_of_unreachable_advertised_address_calls_it_advertised(stage: S
     user = reader(stage)
     stage.polls(500)
 
-    (text,) = said(user)
+    (text,) = note_texts(user)
     assert text.startswith("no broker at inside:9092, the advertised address of node 1 (advertised.")
 
 
@@ -104,7 +104,7 @@ def test_request_timeout_is_logged(stage: ScriptedGroup):
     user = reader(stage, request_timeout_ms=5000)
     stage.polls(7000)
 
-    assert said(user)[0].startswith("the connection to one:9092 was lost: a request was not answered in time")
+    assert note_texts(user)[0].startswith("the connection to one:9092 was lost: a request was not answered in time")
 
 
 # Addresses that speak another protocol
@@ -130,7 +130,7 @@ def test_foreign_protocol_is_detected_by_first_bytes_and_raised(stage: ScriptedG
     with pytest.raises(NotKafka, match="no broker could be reached: one:9092 ") as raised:
         user.poll()
     assert words in str(raised.value)
-    assert words in said(user)[0]
+    assert words in note_texts(user)[0]
 
 
 def test_foreign_protocol_is_detected_in_response_that_arrives_byte_by_byte(stage: ScriptedGroup):
@@ -142,7 +142,7 @@ def test_foreign_protocol_is_detected_in_response_that_arrives_byte_by_byte(stag
         stage.loop._deliver(link, bytes([byte]))
         stage.loop._drain()
 
-    assert "it answers in HTTP" in said(user)[0]
+    assert "it answers in HTTP" in note_texts(user)[0]
 
 
 def test_consumer_continues_when_broker_replaces_server_with_another_protocol(stage: ScriptedGroup):
@@ -170,7 +170,7 @@ def test_foreign_protocol_after_kafka_connection_is_logged_as_outage(stage: Scri
     stage.one.on(ApiVersionsRequest, lambda *_: HTTP)
     stage.polls(65_000)
 
-    assert "it answers in HTTP: not a Kafka broker; retrying" in said(user)[-1]
+    assert "it answers in HTTP: not a Kafka broker; retrying" in note_texts(user)[-1]
 
 
 def test_client_with_second_address_survives_foreign_protocol_at_first_address(stage: ScriptedGroup):
@@ -189,12 +189,12 @@ def test_log_line_of_silent_address_suggests_tls(stage: ScriptedGroup):
     stage.one.on(ApiVersionsRequest, lambda *_: SILENCE)
     user = stage.user("t", group_id="g", socket_connection_setup_timeout_ms=3000)
     stage.polls(3500)
-    (text,) = said(user)
+    (text,) = note_texts(user)
     assert "connected, but ApiVersions was not answered within 3000 ms (a listener with TLS or SASL" in text
 
     stage.one.on(ApiVersionsRequest, lambda *_: HANG_UP)
     stage.polls(61_000)
-    assert "the broker closed the connection before it had answered ApiVersions (a list" in said(user)[0]
+    assert "the broker closed the connection before it had answered ApiVersions (a list" in note_texts(user)[0]
 
 
 def test_unsupported_broker_version_raises_error(stage: ScriptedGroup):
@@ -213,12 +213,12 @@ def test_missing_topic_is_logged_until_it_exists():
     stage = ConsumerStage(auto_create_topics_enable=False)
     user = stage.user("nope", group_id="g")
     stage.polls(3000)
-    (text,) = said(user)
+    (text,) = note_texts(user)
     assert text == "topic 'nope' cannot be used: UNKNOWN_TOPIC_OR_PARTITION; retrying for 1 s"
 
     stage.topic("nope", 1)
     stage.until(lambda: user.owned == "nope-0")
-    assert [text.partition(",")[0] for text in said(user)] == ["topic 'nope' exists"]
+    assert [text.partition(",")[0] for text in note_texts(user)] == ["topic 'nope' exists"]
 
 
 def test_automatically_created_topic_is_not_logged_as_missing():
@@ -226,7 +226,7 @@ def test_automatically_created_topic_is_not_logged_as_missing():
     user = stage.user("new", group_id="g")
     stage.until(lambda: user.owned == "new-0")
 
-    assert said(user) == []
+    assert note_texts(user) == []
 
 
 def test_missing_partition_is_logged():
@@ -236,7 +236,7 @@ def test_missing_partition_is_logged():
     user.machine.assign([tp("t-9")])
     stage.polls(3000)
 
-    assert said(user)[0].startswith("partition t-9 does not exist: topic 't' has partitions 0 to 1; retrying")
+    assert note_texts(user)[0].startswith("partition t-9 does not exist: topic 't' has partitions 0 to 1; retrying")
 
 
 def test_pattern_without_matching_topic_is_logged_until_a_topic_matches():
@@ -245,11 +245,11 @@ def test_pattern_without_matching_topic_is_logged_until_a_topic_matches():
     user = stage.user(group_id="g", metadata_max_age_ms=1000)
     user.machine.subscribe(re.compile("u.*"))
     stage.polls(500)
-    assert said(user) == ["no topic of the cluster fully matches 'u.*'; retrying"]
+    assert note_texts(user) == ["no topic of the cluster fully matches 'u.*'; retrying"]
 
     stage.topic("uu", 1)
     stage.until(lambda: user.owned == "uu-0")
-    assert said(user)[0].startswith("a topic matches 'u.*', after ")
+    assert note_texts(user)[0].startswith("a topic matches 'u.*', after ")
 
 
 def test_leaderless_partition_is_logged(stage: ScriptedGroup):
@@ -265,7 +265,7 @@ def test_leaderless_partition_is_logged(stage: ScriptedGroup):
     user = reader(stage)
     stage.polls(3000)
 
-    assert said(user)[0].startswith("t-0 has no leader; retrying")
+    assert note_texts(user)[0].startswith("t-0 has no leader; retrying")
 
 
 # Repeated error codes
@@ -276,7 +276,7 @@ def test_storage_error_and_its_end_are_logged_immediately(stage: ScriptedGroup):
     user = reader(stage)
     stage.until(lambda: user.records)
 
-    first, last = said(user)
+    first, last = note_texts(user)
     assert first == "fetching t-0 at offset 0: KAFKA_STORAGE_ERROR; retrying"
     assert last.startswith("t-0 can be read again, after ")
 
@@ -297,7 +297,7 @@ def test_transient_error_code_that_persists_is_logged(
     user = stage.user("t", group_id="g")
     stage.until(lambda: user.records)
 
-    assert words in said(user)[0]
+    assert words in note_texts(user)[0]
 
 
 # Close
@@ -307,12 +307,12 @@ def test_close_timeout_of_consumer_is_shorter_while_disconnected(stage: Scripted
     user = reader(stage)
     stage.until(lambda: user.records)
     engine = user.machine.engine
-    told, by_itself = CloseTimeout(engine, 0, 70_000), CloseTimeout(engine, 0)
-    assert (told.left_ms(0), by_itself.left_ms(0)) == (70_000, CLOSE_MS)
+    explicit, by_itself = CloseTimeout(engine, 0, 70_000), CloseTimeout(engine, 0)
+    assert (explicit.left_ms(0), by_itself.left_ms(0)) == (70_000, CLOSE_MS)
     assert by_itself.left_ms(CLOSE_MS + 1) == 0
 
     stage.loop.stop(ONE)
-    assert (told.left_ms(1000), by_itself.left_ms(1000)) == (69_000, DISCONNECTED_MS)
+    assert (explicit.left_ms(1000), by_itself.left_ms(1000)) == (69_000, DISCONNECTED_MS)
     assert by_itself.left_ms(2500) == DISCONNECTED_MS - 1500
 
     stage.loop.start(ONE)

@@ -19,7 +19,7 @@ def outages(notes: Notes) -> Outages:
     return Outages(notes)
 
 
-def said(notes: Notes) -> list[str]:
+def note_texts(notes: Notes) -> list[str]:
     return [note.text for note in notes.take()]
 
 
@@ -40,10 +40,10 @@ def test_flapping_outage_is_logged_once_a_minute(notes: Notes, outages: Outages)
     for now_ms in range(0, 60_000, 1000):
         outages.report("a", "lost", now_ms)
         outages.recovered("a", "back", now_ms + 500)
-    assert said(notes) == ["lost; retrying", "back, after 0.5 s"]
+    assert note_texts(notes) == ["lost; retrying", "back, after 0.5 s"]
 
     outages.report("a", "lost", 60_000)
-    assert said(notes) == ["lost; retrying"]
+    assert note_texts(notes) == ["lost; retrying"]
 
 
 def test_transient_error_code_is_not_logged(notes: Notes, outages: Outages):
@@ -51,17 +51,17 @@ def test_transient_error_code_is_not_logged(notes: Notes, outages: Outages):
     outages.recovered("a", "well", TRANSIENT_MS - 1)
     outages.report_code("a", ErrorCode.NOT_LEADER_OR_FOLLOWER, "fetching", TRANSIENT_MS)
 
-    assert said(notes) == []
+    assert note_texts(notes) == []
     assert not outages or not notes
 
     outages.report_code("a", ErrorCode.NOT_LEADER_OR_FOLLOWER, "fetching", 2 * TRANSIENT_MS)
-    assert said(notes) == ["fetching: NOT_LEADER_OR_FOLLOWER; retrying for 1 s"]
+    assert note_texts(notes) == ["fetching: NOT_LEADER_OR_FOLLOWER; retrying for 1 s"]
 
 
 def test_non_transient_error_code_is_logged_at_once(notes: Notes, outages: Outages):
     outages.report_code("a", ErrorCode.KAFKA_STORAGE_ERROR, "fetching", 0)
 
-    assert said(notes) == ["fetching: KAFKA_STORAGE_ERROR; retrying"]
+    assert note_texts(notes) == ["fetching: KAFKA_STORAGE_ERROR; retrying"]
 
 
 def test_repeated_outage_is_logged_again_only_after_forget_call(notes: Notes, outages: Outages):
@@ -71,12 +71,12 @@ def test_repeated_outage_is_logged_again_only_after_forget_call(notes: Notes, ou
     outages.recovered("a", "over", 1)
     outages.report("a", "A", 2)
 
-    assert said(notes) == ["A; retrying", "B; retrying", "A; retrying"]
+    assert note_texts(notes) == ["A; retrying", "B; retrying", "A; retrying"]
 
 
 def test_number_of_unread_log_lines_is_bounded(notes: Notes):
     for n in range(MAX_NOTES + 5):
         notes.warn(str(n))
 
-    assert said(notes)[0] == "5"
+    assert note_texts(notes)[0] == "5"
     assert not notes

@@ -31,9 +31,9 @@ records = st.lists(
 )
 
 
-def filled(given_records, codec=Codec.NONE) -> ProduceBatch:
+def filled(new_records, codec=Codec.NONE) -> ProduceBatch:
     batch = ProduceBatch("t", 0, codec, ready_at_ms=0, deadline_ms=1)
-    for index, record in enumerate(given_records):
+    for index, record in enumerate(new_records):
         batch.keys.append(record.key)
         batch.values.append(record.value)
         batch.timestamps.append(record.timestamp_ms)
@@ -44,19 +44,19 @@ def filled(given_records, codec=Codec.NONE) -> ProduceBatch:
 
 @pytest.mark.heavy
 @given(records)
-def test_encoded_batch_equals_batch_of_reference_encoder(given_records):
-    batch = filled(given_records)
+def test_encoded_batch_equals_batch_of_reference_encoder(new_records):
+    batch = filled(new_records)
     batch.seal()
     batch.number(77, 3, 12)
 
-    expected = build_batch(given_records, producer_id=77, producer_epoch=3, base_sequence=12)
+    expected = build_batch(new_records, producer_id=77, producer_epoch=3, base_sequence=12)
 
     assert b"".join(bytes(buffer) for buffer in batch.buffers()) == expected
 
 
 @given(records, st.sampled_from(list(Codec)))
-def test_split_batch_keeps_records_and_sequence(given_records, codec):
-    batch = filled([*given_records, NewRecord(b"k", b"v", (), 1_700_000_000_000)], codec)
+def test_split_batch_keeps_records_and_sequence(new_records, codec):
+    batch = filled([*new_records, NewRecord(b"k", b"v", (), 1_700_000_000_000)], codec)
     batch.seal()
     batch.number(1, 0, 5)
     whole = read_batch(b"".join(bytes(b) for b in batch.buffers()))
@@ -151,8 +151,8 @@ def test_record_columns_fill_same_batches_as_single_records(rows, batch_size, la
     assert sum(last - first + 1 for _, first, last in lots) == len(rows)
 
 
-def row(given_row):
-    key, value, timestamp_ms, headers = given_row
+def row(fields):
+    key, value, timestamp_ms, headers = fields
     return key, value, headers, timestamp_ms
 
 
@@ -185,10 +185,10 @@ def test_sealed_batch_takes_no_records_and_releases_memory():
     assert acc.buffered_bytes > 10_000
 
     batch = acc.take(TopicPartition("t", 0))
-    other, index, news = acc.append("t", 0, None, b"y", (), 0, 0)
+    other, index, is_new = acc.append("t", 0, None, b"y", (), 0, 0)
 
     assert batch.size < 1000
-    assert (other is batch, index, news) == (False, 0, True)
+    assert (other is batch, index, is_new) == (False, 0, True)
     acc.release(batch)
     assert acc.buffered_bytes == other.size
 
@@ -243,8 +243,8 @@ def test_broker_log_has_every_record_once_in_order_under_connection_loss():
         data = b"".join(bytes(buffer) for buffer in log.read(0, 1 << 30))
         written = [r for at, _ in split_batches(data) for r in read_batch(data, at)]
         assert [r.value for r in written] == [b"%d" % n for n in range(partition, 600, 2)]
-        told = [record_metadata(batch, index).offset for n, (batch, index, _) in sent if n % 2 == partition]
-        assert told == [r.offset for r in written]
+        offsets = [record_metadata(batch, index).offset for n, (batch, index, _) in sent if n % 2 == partition]
+        assert offsets == [r.offset for r in written]
 
 
 def test_engine_wakes_for_record_that_is_due_before_engine_timer():

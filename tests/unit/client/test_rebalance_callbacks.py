@@ -128,12 +128,12 @@ def test_cooperative_member_commits_records_read_during_rebalance():
     stage.loop.holding_answers = True
     written: list[tuple[str, list[tuple[str, int]], list[bool]]] = []
 
-    def told(callback: CallbackNeeded) -> None:
+    def record_commit(callback: CallbackNeeded) -> None:
         stands = [user.machine.subscription.assigned[p].pending_revocation for p in callback.partitions]
         if callback.kind == "revoked":
             written.append((names(callback.partitions), stage.commits()[-1][1], stands))
 
-    user.on_callback = told
+    user.on_callback = record_commit
     stage.loop.release_answers()
     gives(stage, "t-2")
     rebalances(stage, user)
@@ -148,21 +148,21 @@ def test_member_loses_all_partitions_if_membership_ends_during_commit():
     stage = ScriptedCoordinator()
     user = member(stage, auto_commit_interval_ms=60_000, **COOPERATIVE)
     stage.until(lambda: user.owned == "t-0 t-1 t-2 t-3" and all(s.has_position for s in states(user)))
-    told = len(user.callbacks)
+    callback_count = len(user.callbacks)
     gives(stage, "t-2")
     stage.then(OffsetCommitRequest, E.NONE, E.ILLEGAL_GENERATION)
 
     rebalances(stage, user)
     stage.until(lambda: user.machine.is_stable)
 
-    assert user.callbacks[told:] == [("lost", "t-0 t-1 t-2 t-3"), ("assigned", "t-2")]
+    assert user.callbacks[callback_count:] == [("lost", "t-0 t-1 t-2 t-3"), ("assigned", "t-2")]
 
 
 def test_member_loses_kept_partitions_if_membership_ends_in_on_partitions_revoked():
     stage = ScriptedCoordinator()
     user = member(stage, enable_auto_commit="false", **COOPERATIVE)
     stage.until(lambda: user.owned == "t-0 t-1 t-2 t-3")
-    told = len(user.callbacks)
+    callback_count = len(user.callbacks)
     gives(stage, "t-2")
 
     def listener(callback: CallbackNeeded) -> None:
@@ -174,7 +174,7 @@ def test_member_loses_kept_partitions_if_membership_ends_in_on_partitions_revoke
     rebalances(stage, user)
     stage.until(lambda: user.machine.is_stable)
 
-    assert user.callbacks[told:] == [("revoked", "t-0 t-1 t-3"), ("lost", "t-2"), ("assigned", "t-2")]
+    assert user.callbacks[callback_count:] == [("revoked", "t-0 t-1 t-3"), ("lost", "t-2"), ("assigned", "t-2")]
 
 
 def states(user: User) -> list[Any]:
@@ -270,8 +270,8 @@ def test_repeated_join_sends_current_subscription():
     user.machine.subscribe(["t", "u"])
     stage.polls(10_000)
 
-    said = [[sorted(topics_of(request)), request.reason] for request in stage.sent(JoinGroupRequest)]
-    assert said == [
+    joins = [[sorted(topics_of(request)), request.reason] for request in stage.sent(JoinGroupRequest)]
+    assert joins == [
         [["t", "u"], "the consumer subscribed"],
         [["t"], "the consumer subscribed"],
         [["t", "u"], "the subscription has changed since the last join"],
@@ -304,11 +304,11 @@ def test_broker_without_group_apis_raises_error(stage: ScriptedGroup):
 
 
 def test_invalid_assignment_of_custom_assignor_fails_the_rebalance(stage: ScriptedGroup):
-    given: list[dict[str, list[Any]]] = [{"a stranger": []}]
+    assignments: list[dict[str, list[Any]]] = [{"a stranger": []}]
 
     @kohort.assignor("mine")
     def mine(_topics: Any, members: Any) -> dict[str, list[Any]]:
-        return given.pop() if given else {members[0].member_id: [tp("t-0")]}
+        return assignments.pop() if assignments else {members[0].member_id: [tp("t-0")]}
 
     user = stage.user("t", group_id="g", partition_assignment_strategy=[mine])
 

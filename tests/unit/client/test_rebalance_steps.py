@@ -44,18 +44,18 @@ PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_rebalance_is_not_due_during_callback(stage: ScriptedCoordinator, protocol: str):
     user = member(stage, protocol, enable_auto_commit="false")
     rebalance = user.machine.group.rebalance
-    seen: list[tuple[str, bool, bool]] = []
+    observed: list[tuple[str, bool, bool]] = []
 
-    def told(callback: CallbackNeeded) -> None:
-        seen.append((callback.kind, rebalance.is_due, rebalance.is_stable))
+    def observe(callback: CallbackNeeded) -> None:
+        observed.append((callback.kind, rebalance.is_due, rebalance.is_stable))
 
-    user.on_callback = told
+    user.on_callback = observe
     assert (rebalance.is_due, rebalance.is_stable) == (False, True)
     give_up(stage, user, protocol)
     assert rebalance.is_due
     stage.until(lambda: user.machine.is_stable)
 
-    assert seen == [("revoked", False, False), ("assigned", False, False)]
+    assert observed == [("revoked", False, False), ("assigned", False, False)]
 
 
 @PROTOCOLS
@@ -89,7 +89,7 @@ def test_rebalance_is_due_when_its_offset_commit_is_complete(stage: ScriptedCoor
 def test_unanswered_commit_delays_rebalance_for_max_poll_interval(stage: ScriptedCoordinator, protocol: str):
     user = member(stage, protocol, max_poll_interval_ms=LIMIT_MS)
     stage.until(lambda: all(state.position is not None for state in user.machine.subscription.assigned.values()))
-    told = len(user.callbacks)
+    callback_count = len(user.callbacks)
     stage.then(OffsetCommitRequest, SILENCE)
     give_up(stage, user, protocol)
     stage.until(lambda: stage.sent(OffsetCommitRequest))
@@ -97,8 +97,8 @@ def test_unanswered_commit_delays_rebalance_for_max_poll_interval(stage: Scripte
 
     stage.loop.run(49)
     user.poll()
-    assert len(user.callbacks) == told
+    assert len(user.callbacks) == callback_count
 
     stage.loop.run(1)
     user.poll()
-    assert user.callbacks[told][0] == "revoked"
+    assert user.callbacks[callback_count][0] == "revoked"

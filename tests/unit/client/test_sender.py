@@ -350,7 +350,7 @@ def test_record_order_with_one_request_in_flight_survives_leader_move(idempotenc
 def test_batch_is_sent_to_leader_hint_in_produce_response_without_metadata_request():
     world = World()
     world.wait(world.send_alone(b"a"))
-    asked = len(world.one.requests(MetadataRequest))
+    request_count = len(world.one.requests(MetadataRequest))
 
     def moved(request, _version):
         response = answer(
@@ -370,7 +370,7 @@ def test_batch_is_sent_to_leader_hint_in_produce_response_without_metadata_reque
     world.wait(sent)
 
     assert world.clock.now_ms() == start
-    assert len(world.one.requests(MetadataRequest)) == asked
+    assert len(world.one.requests(MetadataRequest)) == request_count
     assert world.sequences(world.two) == [(0, 1, [b"b"])]
 
 
@@ -406,7 +406,7 @@ def test_unanswered_produce_request_ends_at_delivery_timeout():
     assert world.sequences()[-1][:2] == (1, 0), "the sequence restarts in a new epoch"
 
 
-def given_up_before_others():
+def expired_before_others():
     world = World(delivery_timeout_ms=2000, request_timeout_ms=1900)
     world.wait(world.send_alone(b"first"))
     world.one.on(ProduceRequest, lambda *_: SILENCE)
@@ -420,7 +420,7 @@ def given_up_before_others():
 
 
 def test_batch_with_unknown_outcome_keeps_sequence_number_after_failure_of_earlier_batch():
-    world, others = given_up_before_others()
+    world, others = expired_before_others()
     world.codes = [ErrorCode.DUPLICATE_SEQUENCE_NUMBER] * 2
 
     world.wait(*others)
@@ -431,7 +431,7 @@ def test_batch_with_unknown_outcome_keeps_sequence_number_after_failure_of_earli
 
 
 def test_order_of_unwritten_batches_survives_sequence_restart_in_next_epoch():
-    world, others = given_up_before_others()
+    world, others = expired_before_others()
     world.codes = [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.NOT_ENOUGH_REPLICAS]
 
     world.wait(*others)
@@ -671,9 +671,9 @@ def test_delivered_records_are_in_log_once_in_order_under_faults():
     def write(request, index, header):
         if rng.random() < 0.1:
             return PartitionProduceResponse(index=index, error_code=ErrorCode.NOT_ENOUGH_REPLICAS)
-        known = state["seen"].get((header.producer_epoch, header.base_sequence))
-        if known is not None:
-            return PartitionProduceResponse(index=index, base_offset=known)
+        first_offset = state["seen"].get((header.producer_epoch, header.base_sequence))
+        if first_offset is not None:
+            return PartitionProduceResponse(index=index, base_offset=first_offset)
         if header.producer_epoch > state["epoch"]:
             state["epoch"], state["next"] = header.producer_epoch, 0
         if header.base_sequence != state["next"]:
@@ -732,14 +732,14 @@ def test_denied_topic_is_requested_again_by_next_call():
     world = World()
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
-    def told(request, _version):
+    def denied_metadata(request, _version):
         topics = [MetadataResponseTopic(name=t.name, error_code=code) for t in request.topics if t.name == "secret"]
         answer = world.metadata(request, _version)
         answer.topics = [t for t in answer.topics if t.name != "secret" or code is ErrorCode.NONE]
         return MetadataResponse(brokers=answer.brokers, topics=[*answer.topics, *(topics if code else [])])
 
-    world.one.on(MetadataRequest, told)
-    world.two.on(MetadataRequest, told)
+    world.one.on(MetadataRequest, denied_metadata)
+    world.two.on(MetadataRequest, denied_metadata)
     assert world.machine.partitions("secret") is None
     world.loop.settle()
     with pytest.raises(ApiError, match="TOPIC_AUTHORIZATION_FAILED"):

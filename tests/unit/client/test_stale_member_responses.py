@@ -65,14 +65,16 @@ class Alone:
         return sent
 
     def joined(self, sent: Unsent, generation: int, leader: str = LEADER, members: Sequence[str] = ()) -> None:
-        told = [JoinGroupResponseMember(member_id=m, metadata=build_subscription(Subscription([m]))) for m in members]
+        join_members = [
+            JoinGroupResponseMember(member_id=m, metadata=build_subscription(Subscription([m]))) for m in members
+        ]
         answer = JoinGroupResponse(
             generation_id=generation,
             protocol_type="consumer",
             protocol_name="range",
             leader=leader,
             member_id=ME,
-            members=told,
+            members=join_members,
         )
         self.member.on_response(sent, answer, self.now_ms)
 
@@ -83,8 +85,8 @@ class Alone:
 
     def synced(self, sent: Unsent, partition: str = "t-0", code: ErrorCode = E.NONE, **wrong: Any) -> None:
         assignment = build_assignment(Assignment([tp(partition)]))
-        said = {"error_code": code, "protocol_type": "consumer", "assignment": assignment, **wrong}
-        self.member.on_response(sent, SyncGroupResponse(**said), self.now_ms)
+        fields = {"error_code": code, "protocol_type": "consumer", "assignment": assignment, **wrong}
+        self.member.on_response(sent, SyncGroupResponse(**fields), self.now_ms)
 
     def beats(self) -> Any:
         self.now_ms = self.member.clocks.heartbeat_at_ms
@@ -335,7 +337,7 @@ def test_generation_in_group_metadata_remains_after_lost_membership(alone: Alone
 # Former group leaders
 
 
-def wanted(alone: Alone) -> set[str]:
+def needed_topics(alone: Alone) -> set[str]:
     return set(alone.subscription.topics | alone.subscription.group_topics)
 
 
@@ -343,7 +345,7 @@ def wanted(alone: Alone) -> set[str]:
 def test_former_group_leader_tracks_only_its_own_topics(end: str):
     alone = Alone(session_timeout_ms=30_000)
     alone.joined(alone.joins(), 5, leader=ME, members=[ME, "other"])
-    assert wanted(alone) == {"t", ME, "other"}
+    assert needed_topics(alone) == {"t", ME, "other"}
 
     if end == "another leads":
         alone.now_ms += 10_000
@@ -359,4 +361,4 @@ def test_former_group_leader_tracks_only_its_own_topics(end: str):
         sync, _beat = alone.member.poll(alone.now_ms).unsent
         alone.synced(sync, code=E.GROUP_AUTHORIZATION_FAILED)
 
-    assert wanted(alone) == {"t"}
+    assert needed_topics(alone) == {"t"}

@@ -136,10 +136,10 @@ class World:
     def abort(self):
         self.settle(self.transactions.abort()).result()
 
-    def asked(self):
+    def request_names(self):
         found = []
-        for seen in self.node.received:
-            request = seen.request
+        for received in self.node.received:
+            request = received.request
             if isinstance(request, EndTxnRequest):
                 found.append("commit" if request.committed else "abort")
             elif isinstance(request, ProduceRequest):
@@ -202,7 +202,7 @@ def test_first_transaction_protocol_adds_partitions_and_groups_before_their_firs
     offsets = world.transactions.send_offsets({ORDERS: OffsetAndMetadata(7)}, GROUP)
     world.commit()
 
-    assert world.asked() == [
+    assert world.request_names() == [
         "InitProducerId",
         "AddPartitionsToTxn",
         "produce 0/0",
@@ -226,7 +226,7 @@ def test_next_transaction_keeps_producer_epoch_and_sequence():
         world.send()
         world.commit()
 
-    assert world.asked()[1:] == [
+    assert world.request_names()[1:] == [
         "AddPartitionsToTxn",
         "produce 0/0",
         "commit",
@@ -242,7 +242,7 @@ def test_empty_transaction_sends_no_request():
         world.transactions.begin()
         end()
 
-    assert world.asked() == ["InitProducerId"]
+    assert world.request_names() == ["InitProducerId"]
 
 
 def test_transaction_abort_sends_no_more_batches_and_fails_waiting_records():
@@ -253,7 +253,7 @@ def test_transaction_abort_sends_no_more_batches_and_fails_waiting_records():
 
     with pytest.raises(TransactionFailed, match="was aborted"):
         record_metadata(*waiting)
-    assert world.asked() == ["InitProducerId"]
+    assert world.request_names() == ["InitProducerId"]
     assert world.machine.accumulator.buffered_bytes == 0
 
 
@@ -263,16 +263,16 @@ def test_transaction_abort_waits_for_requests_in_flight():
     world.loop.settle()
     sent = world.send()
     world.codes[ProduceRequest] = [SILENCE]
-    world.loop.run_until(lambda: "produce 0/0" in world.asked(), 10_000)
+    world.loop.run_until(lambda: "produce 0/0" in world.request_names(), 10_000)
     world.abort()
 
-    assert world.asked()[-2:] == ["abort", "InitProducerId"], "a batch with unknown outcome needs a new epoch"
+    assert world.request_names()[-2:] == ["abort", "InitProducerId"], "a batch with unknown outcome needs a new epoch"
     with pytest.raises(TransactionFailed):
         record_metadata(*sent)
     world.transactions.begin()
     world.send()
     world.commit()
-    assert world.asked()[-2:] == ["produce 1/0", "commit"]
+    assert world.request_names()[-2:] == ["produce 1/0", "commit"]
 
 
 def test_rejected_batch_requires_abort_and_new_producer_epoch():
@@ -293,7 +293,7 @@ def test_rejected_batch_requires_abort_and_new_producer_epoch():
     world.transactions.begin()
     world.send()
     world.commit()
-    assert world.asked()[3:] == ["abort", "InitProducerId", "AddPartitionsToTxn", "produce 1/0", "commit"]
+    assert world.request_names()[3:] == ["abort", "InitProducerId", "AddPartitionsToTxn", "produce 1/0", "commit"]
     (_, again) = world.node.requests(InitProducerIdRequest)
     assert (again.producer_id, again.producer_epoch) == (500, 0), (
         "InitProducerId has the previous producer id and epoch (KIP-360)"
@@ -310,7 +310,9 @@ def test_waiting_records_fail_when_their_transaction_fails():
     with pytest.raises(TransactionFailed, match=r"orders-0"):
         record_metadata(*sent)
     world.abort()
-    assert world.asked() == ["InitProducerId", "AddPartitionsToTxn"], "a transaction without partitions needs no EndTxn"
+    assert world.request_names() == ["InitProducerId", "AddPartitionsToTxn"], (
+        "a transaction without partitions needs no EndTxn"
+    )
 
 
 @pytest.mark.parametrize("request_class", [InitProducerIdRequest, AddPartitionsToTxnRequest, EndTxnRequest])
@@ -334,9 +336,9 @@ def test_transaction_requests_are_retried_after_retriable_errors(request_class, 
 
     assert record_metadata(*sent).offset == 0
     assert len(world.node.requests(request_class)) == 3
-    assert world.asked()[-1] == "commit"
-    asked_again = code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, HANG_UP)
-    assert (len(world.node.requests(FindCoordinatorRequest)) > 1) == asked_again
+    assert world.request_names()[-1] == "commit"
+    is_lookup_repeated = code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, HANG_UP)
+    assert (len(world.node.requests(FindCoordinatorRequest)) > 1) == is_lookup_repeated
 
 
 @pytest.mark.parametrize("request_class", [AddOffsetsToTxnRequest, TxnOffsetCommitRequest])
@@ -348,7 +350,7 @@ def test_txn_offset_commit_is_retried_before_transaction_commit(request_class):
     world.commit()
 
     offsets.result()
-    assert world.asked()[-2:] == ["TxnOffsetCommit", "commit"]
+    assert world.request_names()[-2:] == ["TxnOffsetCommit", "commit"]
     assert len(world.node.requests(request_class)) == 3
 
 
@@ -365,7 +367,7 @@ def test_offsets_of_fenced_group_member_require_abort(code):
     with pytest.raises(TransactionFailed, match=code.name):
         offsets.result()
     world.abort()
-    assert world.asked()[-1] == "abort"
+    assert world.request_names()[-1] == "abort"
     world.transactions.begin()
     world.commit()
 
@@ -415,7 +417,7 @@ def test_unknown_producer_id_at_end_of_transaction_gets_new_producer_id():
     world.commit()
     ids = [(r.producer_id, r.producer_epoch) for r in world.node.requests(InitProducerIdRequest)]
     assert ids == [(-1, -1), (-1, -1)]
-    assert world.asked()[-2:] == ["produce 1/0", "commit"]
+    assert world.request_names()[-2:] == ["produce 1/0", "commit"]
 
 
 def test_transaction_with_unanswered_add_partitions_request_is_aborted_by_new_epoch():
@@ -423,11 +425,11 @@ def test_transaction_with_unanswered_add_partitions_request_is_aborted_by_new_ep
     world.codes[AddPartitionsToTxnRequest] = [HANG_UP] * 100
     world.transactions.begin()
     world.send()
-    world.loop.run_until(lambda: "AddPartitionsToTxn" in world.asked(), 10_000)
+    world.loop.run_until(lambda: "AddPartitionsToTxn" in world.request_names(), 10_000)
     world.abort()
 
-    assert world.asked()[-1] == "InitProducerId"
-    assert "abort" not in world.asked()
+    assert world.request_names()[-1] == "InitProducerId"
+    assert "abort" not in world.request_names()
 
 
 @pytest.mark.parametrize(
@@ -474,7 +476,7 @@ def test_transaction_commit_whose_response_was_lost_is_repeated():
     world.codes[EndTxnRequest] = [SILENCE]
     world.commit()
 
-    assert world.asked()[-2:] == ["commit", "commit"]
+    assert world.request_names()[-2:] == ["commit", "commit"]
 
 
 def test_producer_without_transactional_id_rejects_transaction_calls():
@@ -494,7 +496,7 @@ def test_transaction_of_second_protocol_begins_with_first_batch_and_ends_with_ne
         world.transactions.send_offsets({ORDERS: OffsetAndMetadata(7)}, GROUP)
         world.commit()
 
-    assert world.asked() == [
+    assert world.request_names() == [
         "InitProducerId",
         "produce 0/0",
         "TxnOffsetCommit",
@@ -520,7 +522,7 @@ def test_second_transaction_protocol_returns_new_epoch_for_abort_after_rejected_
     world.send()
     world.commit()
 
-    assert world.asked() == ["InitProducerId", "produce 0/0", "abort", "produce 1/0", "commit"]
+    assert world.request_names() == ["InitProducerId", "produce 0/0", "abort", "produce 1/0", "commit"]
 
 
 def test_second_transaction_protocol_retries_first_batch():
@@ -531,7 +533,7 @@ def test_second_transaction_protocol_retries_first_batch():
     world.commit()
 
     assert record_metadata(*sent).offset == 0
-    assert world.asked()[-2:] == ["produce 0/0", "commit"]
+    assert world.request_names()[-2:] == ["produce 0/0", "commit"]
 
 
 def test_second_transaction_protocol_repeats_commit_whose_response_was_lost():
@@ -541,7 +543,7 @@ def test_second_transaction_protocol_repeats_commit_whose_response_was_lost():
     world.codes[EndTxnRequest] = [HANG_UP, SILENCE]
     world.commit()
 
-    assert world.asked()[-3:] == ["commit"] * 3
+    assert world.request_names()[-3:] == ["commit"] * 3
     assert world.transactions.producer.id_and_epoch.epoch == 1
 
 
@@ -555,8 +557,10 @@ def committed(world: World, offsets: dict[TopicPartition, OffsetAndMetadata]) ->
     world.transactions.begin()
     world.settle(world.transactions.send_offsets(offsets, GROUP)).result()
     world.commit()
-    asked = [seen for seen in world.node.received if isinstance(seen.request, TxnOffsetCommitRequest)]
-    return [(seen.header.api_version, [topic.topic_id for topic in seen.request.topics]) for seen in asked]
+    commits = [received for received in world.node.received if isinstance(received.request, TxnOffsetCommitRequest)]
+    return [
+        (received.header.api_version, [topic.topic_id for topic in received.request.topics]) for received in commits
+    ]
 
 
 def test_txn_offset_commit_uses_topic_ids_from_metadata():
@@ -584,7 +588,7 @@ def test_txn_offset_commit_uses_topic_names_on_old_broker():
 )
 def test_txn_offset_commit_uses_topic_names_if_a_topic_has_no_id(topic):
     world = World(second=True)
-    world.node.on(MetadataRequest, lambda *asked: with_topic(metadata(*asked), topic))
+    world.node.on(MetadataRequest, lambda *arguments: with_topic(metadata(*arguments), topic))
     world.ready()
 
     ((version, _),) = committed(world, {READ: OffsetAndMetadata(7), ORDERS: OffsetAndMetadata(8)})
@@ -610,7 +614,7 @@ def test_txn_offset_commit_of_recreated_topic_is_repeated_with_new_topic_id():
     world = World(second=True).ready()
     world.codes[TxnOffsetCommitRequest] = [ErrorCode.UNKNOWN_TOPIC_ID]
     ids = iter([b"1" * 16, b"2" * 16])
-    world.node.on(MetadataRequest, lambda *asked: with_ids(metadata(*asked), next(ids)))
+    world.node.on(MetadataRequest, lambda *arguments: with_ids(metadata(*arguments), next(ids)))
 
     assert committed(world, {READ: OffsetAndMetadata(7)}) == [(6, [b"1" * 16]), (6, [b"2" * 16])]
 

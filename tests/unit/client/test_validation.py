@@ -105,9 +105,9 @@ def test_log_truncation_without_reset_policy_raises_error_with_offset(
         stage.polls(40_000)
 
     assert (caught.value.partition, caught.value.position, caught.value.divergent_offset) == ("t-0", 10, divergent)
-    asked = len(stage.requested_epochs())
+    request_count = len(stage.requested_epochs())
     stage.polls(5000)
-    assert len(stage.requested_epochs()) == asked, "validation is not repeated until the user seeks"
+    assert len(stage.requested_epochs()) == request_count, "validation is not repeated until the user seeks"
     user.machine.subscription.seek(T0, Position(8))
     stage.until(lambda: user.records[-1].offset == 9 and len(user.records) == 12, limit_ms=40_000)
 
