@@ -59,8 +59,8 @@ class Cluster:
             admin.alter_group_offsets(group, offsets)
 
     def lag(self, group: str, topic: str) -> int:
-        held = self.committed(group, topic)
-        return sum(end - (offset.offset if (offset := held[tp]) else 0) for tp, end in self.ends(topic).items())
+        committed = self.committed(group, topic)
+        return sum(end - (offset.offset if (offset := committed[tp]) else 0) for tp, end in self.ends(topic).items())
 
 
 @pytest.fixture(scope="session")
@@ -79,8 +79,8 @@ def spark() -> Iterator[Any]:
 @pytest.fixture
 def read(spark: Any, cluster: Cluster) -> Callable[..., Any]:
     def make(topic: str, **options: str) -> Any:
-        given = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic, **options}
-        return spark.read.format("kohort").options(**given).load()
+        all_options = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic, **options}
+        return spark.read.format("kohort").options(**all_options).load()
 
     return make
 
@@ -90,7 +90,7 @@ def run_once(spark: Any, cluster: Cluster) -> Callable[..., list[list[Any]]]:
     """Return a function that runs a query up to the current log end and returns a list of rows for each micro-batch."""
 
     def run(topic: str, checkpoint: Any, each: Callable[[Any], Any] | None = None, **options: str) -> list[list[Any]]:
-        given = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic, **options}
+        all_options = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic, **options}
         batches: list[list[Any]] = []
 
         def collect(rows: Any, _batch: int) -> None:
@@ -100,7 +100,7 @@ def run_once(spark: Any, cluster: Cluster) -> Callable[..., list[list[Any]]]:
             if found:
                 batches.append(found)
 
-        stream = spark.readStream.format("kohort").options(**given).load()
+        stream = spark.readStream.format("kohort").options(**all_options).load()
         query = stream.writeStream.foreachBatch(collect).option("checkpointLocation", str(checkpoint))
         run_to_end(query.trigger(availableNow=True).start)
         return batches

@@ -108,9 +108,9 @@ def totals(server: str) -> dict[str, int]:
 
 def committed(bootstrap: str) -> int:
     with Admin(bootstrap_servers=bootstrap) as admin:
-        held = admin.list_group_offsets("declarative").check()[TopicPartition("orders", 0)]
-    assert held is not None
-    return held.offset
+        offset = admin.list_group_offsets("declarative").check()[TopicPartition("orders", 0)]
+    assert offset is not None
+    return offset.offset
 
 
 def large(bootstrap: str) -> list[int]:

@@ -43,8 +43,8 @@ def test_json_values_become_columns_and_a_bad_value_becomes_a_dead_letter(
     read = {**options, "subscribe": dead, "value.format": "raw", "includeHeaders": "true"}
     (letter,) = spark.read.format("kohort").options(**read).load().collect()
     assert (letter["key"], letter["value"]) == (b"bad", b"not json")
-    said = {h["key"]: bytes(h["value"]).decode() for h in letter["headers"]}
-    assert said == {
+    headers = {h["key"]: bytes(h["value"]).decode() for h in letter["headers"]}
+    assert headers == {
         "h": "1",
         "kohort-error.reason": "not a JSON object",
         "kohort-error.stage": "decode",

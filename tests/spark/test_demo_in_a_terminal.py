@@ -56,10 +56,10 @@ class Terminal:
         os.close(theirs)
         self.text = ""
 
-    def until(self, wanted: re.Pattern[str], within_s: float) -> re.Match[str] | None:
+    def until(self, pattern: re.Pattern[str], within_s: float) -> re.Match[str] | None:
         """Read output until the pattern matches; return None if the command ends or ``within_s`` seconds pass."""
         deadline = time.monotonic() + within_s
-        while (found := wanted.search(self.text)) is None and self._read(deadline - time.monotonic()):
+        while (found := pattern.search(self.text)) is None and self._read(deadline - time.monotonic()):
             pass
         return found
 

@@ -78,7 +78,7 @@ def test_ctrl_c_ends_a_pipeline_run_after_the_micro_batch_in_flight_and_all_coun
             # click(0) is late: its window closed at watermark 8:30. click(9) is in time.
             send(broker.bootstrap, click(0), click(9))
             eventually("the late one too", lambda: run.check_runs() or ledger_of(state).rows_in == 105, WAIT_S)
-            seen = metrics(port)
+            totals = metrics(port)
             os.killpg(run.process.pid, signal.SIGINT)  # like Ctrl-C in a terminal, to all processes in the foreground
             code = run.process.wait(WAIT_S)
         finally:
@@ -88,7 +88,7 @@ def test_ctrl_c_ends_a_pipeline_run_after_the_micro_batch_in_flight_and_all_coun
     assert not [line for line in run.printed.splitlines() if any(word in line for word in FOREIGN)], run.printed
     assert "stopping after the micro-batch in flight; Ctrl-C again stops at once" in run.printed
     ledger = ledger_of(state)
-    assert (seen["rows_in_total"], seen["dead_letters_total"], seen["late_total"]) == (105, 3, 1)
+    assert (totals["rows_in_total"], totals["dead_letters_total"], totals["late_total"]) == (105, 3, 1)
     assert (ledger.rows_in, ledger.dead_letters, ledger.late, ledger.problems) == (105, 3, 1, [])
     rows = rows_of(tmp_path / "out", ("n",))
     stands_for = sum(row["n"] for row in rows)

@@ -44,10 +44,10 @@ def test_running_query_survives_new_partitions_reset_group_offsets_and_a_broker_
         bootstrap, port = broker.bootstrap, broker.port
         with Admin(bootstrap_servers=bootstrap) as admin:
             admin.create_topics({"orders": 1})
-        seen: list[int] = []
+        values: list[int] = []
 
         def collect(rows: Any, _batch: int) -> None:
-            seen.extend(int(row["value"]) for row in rows.select("value").collect())
+            values.extend(int(row["value"]) for row in rows.select("value").collect())
 
         def send(first: int, last: int) -> None:
             with Producer(bootstrap_servers=bootstrap) as producer:
@@ -60,23 +60,23 @@ def test_running_query_survives_new_partitions_reset_group_offsets_and_a_broker_
         query = writer.trigger(processingTime="0 seconds").start()
         try:
             send(0, 100)
-            wait_for(lambda: len(seen) >= 100, "the first rows")
+            wait_for(lambda: len(values) >= 100, "the first rows")
             with Admin(bootstrap_servers=bootstrap) as admin:
                 admin.create_partitions({"orders": 3})
                 admin.alter_group_offsets("g", {TopicPartition("orders", 0): OffsetAndMetadata(5)})
             send(100, 200)
-            wait_for(lambda: len(seen) >= 200, "the rows of the new partitions")
+            wait_for(lambda: len(values) >= 200, "the rows of the new partitions")
             broker.stop()
             with Broker(data_dir=tmp_path / "data", listen=f"127.0.0.1:{port}"):
                 send(200, 300)
-                wait_for(lambda: len(seen) >= 300, "the rows after the restart")
+                wait_for(lambda: len(values) >= 300, "the rows after the restart")
                 with Admin(bootstrap_servers=bootstrap) as admin:
                     places: dict[TopicPartition, int | str] = {TopicPartition("orders", p): "latest" for p in range(3)}
                     ends = {tp: found.offset for tp, found in admin.list_offsets(places).check().items()}
 
                     def caught_up() -> bool:
-                        held = admin.list_group_offsets("g", list(ends)).check()
-                        return {tp: o.offset for tp, o in held.items() if o is not None} == ends
+                        committed = admin.list_group_offsets("g", list(ends)).check()
+                        return {tp: o.offset for tp, o in committed.items() if o is not None} == ends
 
                     wait_for(caught_up, "the group to reach lag 0")
                 assert query.isActive, query.exception()
@@ -84,7 +84,7 @@ def test_running_query_survives_new_partitions_reset_group_offsets_and_a_broker_
         finally:
             if query.isActive:
                 query.stop()
-        assert sorted(seen) == list(range(300)), (
+        assert sorted(values) == list(range(300)), (
             "each row once: the query continues at its checkpoint, not at the reset group offsets"
         )
 
@@ -131,8 +131,13 @@ def running(stream: Any, collect: Callable[[Any, int], None], checkpoint: Path) 
 
 
 def stream_of(spark: Any, cluster: Any, topic: str, **options: str) -> Any:
-    given = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic, "startingOffsets": "earliest", **options}
-    return spark.readStream.format("kohort").options(**given).load()
+    all_options = {
+        "kafka.bootstrap.servers": cluster.bootstrap,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+        **options,
+    }
+    return spark.readStream.format("kohort").options(**all_options).load()
 
 
 def numbered(first: int, last: int) -> list[tuple[bytes | None, bytes | None]]:
@@ -151,19 +156,19 @@ IDLE_MS = 30_000
 def test_idle_query_has_lag_0_and_wakes_for_a_new_record(spark: Any, cluster: Any, tmp_path: Path) -> None:
     topic = cluster.new_topic(partitions=2)
     cluster.produce(topic, numbered(0, 50))
-    seen: list[int] = []
+    values: list[int] = []
     stream = stream_of(spark, cluster, topic, **{"group.id": "idle", "idleWaitMs": str(IDLE_MS)})
 
-    with running(stream, lambda rows, _: seen.extend(numbers(rows.collect())), tmp_path) as query:
-        query.until(lambda: sorted(seen) == list(range(50)), "the first rows")
+    with running(stream, lambda rows, _: values.extend(numbers(rows.collect())), tmp_path) as query:
+        query.until(lambda: sorted(values) == list(range(50)), "the first rows")
         query.until(lambda: cluster.lag("idle", topic) == 0, "lag 0 without new records")
         began = time.monotonic()
         for n in range(50, 53):
             cluster.produce(topic, numbered(n, n + 1))
-            query.until(lambda n=n: n in seen, "the row")  # type: ignore[misc]  # bound at once
+            query.until(lambda n=n: n in values, "the row")  # type: ignore[misc]  # bound at once
         took_s = time.monotonic() - began
 
-    assert sorted(seen) == list(range(53))
+    assert sorted(values) == list(range(53))
     assert took_s < 2 * IDLE_MS / 1000, "the query waits at the broker, and does not sleep"
 
 
@@ -200,33 +205,33 @@ def test_failing_micro_batch_ends_each_run_and_is_committed_only_after_the_fix(
 def test_records_deleted_during_a_query_end_the_query_or_are_skipped(spark: Any, cluster: Any, tmp_path: Path) -> None:
     topic = cluster.new_topic(partitions=1)
     cluster.produce(topic, numbered(0, 100))
-    seen: list[int] = []
-    held, going_on = threading.Event(), threading.Event()
+    values: list[int] = []
+    is_waiting, going_on = threading.Event(), threading.Event()
     going_on.set()
 
     def collect(rows: Any, _batch: int) -> None:
         if not going_on.is_set():
-            held.set()
+            is_waiting.set()
             assert going_on.wait(WAIT_S)
-        seen.extend(numbers(rows.collect()))
+        values.extend(numbers(rows.collect()))
 
     options = {"group.id": "truncated", "maxOffsetsPerTrigger": "100"}
     with running(stream_of(spark, cluster, topic, **options), collect, tmp_path) as query:
-        query.until(lambda: len(seen) == 100, "the first rows")
+        query.until(lambda: len(values) == 100, "the first rows")
         going_on.clear()
         cluster.produce(topic, numbered(100, 500))
-        query.until(held.is_set, "a micro-batch")
+        query.until(is_waiting.is_set, "a micro-batch")
         with Admin(bootstrap_servers=cluster.bootstrap) as admin:
             admin.delete_records({TopicPartition(topic, 0): 350})
         going_on.set()
         assert re.search(rf"{topic}-0.*failOnDataLoss=false", query.until_it_fails())
-    assert seen == list(range(100))
+    assert values == list(range(100))
     assert cluster.lag("truncated", topic) == 400
 
     passing = stream_of(spark, cluster, topic, **options, failOnDataLoss="false")
     with running(passing, collect, tmp_path) as query:
         query.until(lambda: cluster.lag("truncated", topic) == 0, "the end of the topic")
-    assert seen == [*range(100), *range(350, 500)]
+    assert values == [*range(100), *range(350, 500)]
 
 
 @pytest.mark.campaign
@@ -242,8 +247,8 @@ def test_reset_group_offsets_apply_to_a_new_query_but_not_to_a_query_with_a_chec
     assert CliRunner().invoke(main, command).exit_code == 0
     assert cluster.lag("reset", topic) == 15
     cluster.produce(topic, numbered(20, 25))
-    went_on = run_once(topic, tmp_path / "old", **options)
-    assert [numbers(batch) for batch in went_on] == [list(range(20, 25))]
+    continued = run_once(topic, tmp_path / "old", **options)
+    assert [numbers(batch) for batch in continued] == [list(range(20, 25))]
     assert cluster.lag("reset", topic) == 0, "the query commits its own position again"
 
     assert CliRunner().invoke(main, command).exit_code == 0

@@ -51,12 +51,12 @@ def generation_of(bootstrap: str) -> int:
 
 
 def the_group_tells_why(bootstrap: str) -> None:
-    def told(*options: str) -> str:
+    def why_output(*options: str) -> str:
         command = [GROUP, "--last", "0", "--bootstrap", bootstrap, *options]
         return CliRunner().invoke(why, command, catch_exceptions=False).stdout
 
-    causes = {rebalance["cause"] for rebalance in json.loads(told("--output", "json"))["rebalances"]}
+    causes = {rebalance["cause"] for rebalance in json.loads(why_output("--output", "json"))["rebalances"]}
     assert {"SESSION_TIMEOUT.frozen", "SESSION_TIMEOUT.process_died"} <= causes
-    story = told()
+    story = why_output()
     assert "left" in story
     assert "right" in story

@@ -100,14 +100,14 @@ def test_every_row_is_in_the_sinks_or_a_dead_letter_and_a_second_run_reads_only_
     ]
 
     letters = {bytes(row["key"]): row for row in read_topic(spark, cluster, f"{orders}-dead")}
-    said = {k: {h["key"]: bytes(h["value"]).decode() for h in row["headers"]} for k, row in letters.items()}
-    assert {k: (h["kohort-error.stage"], h["kohort-error.reason"]) for k, h in said.items()} == {
+    headers = {k: {h["key"]: bytes(h["value"]).decode() for h in row["headers"]} for k, row in letters.items()}
+    assert {k: (h["kohort-error.stage"], h["kohort-error.reason"]) for k, h in headers.items()} == {
         b"x": ("decode", "not a JSON object"),
         b"tombstone": ("decode", "the record has no value"),
         b"8": ("expect", "no rate"),
     }
     assert bytes(letters[b"x"]["value"]) == b"not json", "the dead letter has the original bytes"
-    assert said[b"8"]["kohort-error.topic"] == orders
+    assert headers[b"8"]["kohort-error.topic"] == orders
 
     cluster.produce(orders, [as_json(id=10, country="FR", amount=1.0)])
     again = run(spark, cluster, tmp_path, orders, rates)

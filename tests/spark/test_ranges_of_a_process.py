@@ -27,8 +27,8 @@ def test_small_offset_ranges_after_large_records_are_read_exactly(cluster: Any) 
     sizes = [100] * 2000 + [100_000] * 20 + [100] * 2000
     topic = cluster.new_topic(partitions=1)
     cluster.produce(topic, [(None, b"x" * size) for size in sizes], partition=0)
-    given = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic}
-    reader = KohortCluster(parse_source_options(given, streaming=False))
+    options = {"kafka.bootstrap.servers": cluster.bootstrap, "subscribe": topic}
+    reader = KohortCluster(parse_source_options(options, streaming=False))
     expected = list(enumerate(sizes))
     try:
         for first, last in ((0, 10), (5, 6), (10, 40), (1990, 2025), (2019, 2021), (2030, 2031), (0, len(sizes))):

@@ -67,7 +67,7 @@ def test_stream_write_sends_rows_with_delivery_headers(
     rows = read(f"{left},{right}", includeHeaders="true").collect()
     assert sorted(int(row["value"]) for row in rows if row["topic"] == left) == list(range(30))
     assert sorted(int(row["value"]) for row in rows if row["topic"] == right) == list(range(30, 100))
-    said = [headers_of(row) for row in rows]
-    assert {h["kohort-query"] for h in said} == {str(running.id)}
-    assert {h["kohort-batch"] for h in said} == {"0", "1"}
-    assert len({(h["kohort-batch"], h["kohort-task"], h["kohort-row"]) for h in said}) == 100
+    headers = [headers_of(row) for row in rows]
+    assert {h["kohort-query"] for h in headers} == {str(running.id)}
+    assert {h["kohort-batch"] for h in headers} == {"0", "1"}
+    assert len({(h["kohort-batch"], h["kohort-task"], h["kohort-row"]) for h in headers}) == 100

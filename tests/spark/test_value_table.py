@@ -98,8 +98,8 @@ class Readers:
         return load_decoded(reader, self.spark, self.how).withColumn("at", self._offset())
 
     def test(self) -> Any:
-        given = [{"key": "k", "value": None} for _ in self.records]
-        frame = records_frame(self.spark, self.pipeline.stream, given)
+        null_rows = [{"key": "k", "value": None} for _ in self.records]
+        frame = records_frame(self.spark, self.pipeline.stream, null_rows)
         rows = [
             (*row[:1], record and bytearray(record), *row[2:])
             for row, record in zip(frame.collect(), self.records, strict=True)

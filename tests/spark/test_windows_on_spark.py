@@ -143,7 +143,7 @@ OUTER = PAID.replace("o join payments p", "o left join payments p").replace(
 
 @pytest.mark.campaign
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         pytest.param(TWO_WINDOWS, "the column window_start has no watermark", id="a window over windows"),
         pytest.param(
@@ -152,13 +152,13 @@ OUTER = PAID.replace("o join payments p", "o left join payments p").replace(
     ],
 )
 def test_unsupported_streaming_plan_is_rejected_before_the_run(
-    text: str, said: str, spark: Any, cluster: Any, tmp_path: Path
+    text: str, message: str, spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
     environ = {"BROKERS": cluster.bootstrap, "ORDERS": cluster.new_topic(), "PAYMENTS": cluster.new_topic()}
     pipeline = parse_pipeline(text, tmp_path / "some.yaml", environ)
 
     dry_run_frame(pipeline, spark)
-    with pytest.raises(StepFailed, match=said):
+    with pytest.raises(StepFailed, match=message):
         check_streams(result_frame(spark, pipeline), pipeline)
-    with pytest.raises(StepFailed, match=said):
+    with pytest.raises(StepFailed, match=message):
         run_pipeline(pipeline, spark, once=True)

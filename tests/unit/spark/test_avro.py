@@ -151,7 +151,7 @@ def deep(levels: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("schema", "message"),
     [
         ("{", "not JSON"),
         ('"nothing"', "unknown type 'nothing'"),
@@ -170,8 +170,8 @@ def deep(levels: int) -> str:
         ('{"type": 5}', "expected a type"),
     ],
 )
-def test_invalid_avro_schema_is_rejected(schema: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_invalid_avro_schema_is_rejected(schema: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         compile_schema(schema)
 
 

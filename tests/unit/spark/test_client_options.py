@@ -72,10 +72,10 @@ def test_dead_letter_producer_uses_the_connection_options_of_the_source(source):
 )
 def test_option_names_of_librdkafka_and_kafka_python_are_accepted(spelling, ours):
     value = "PLAIN" if ours == "sasl.mechanism" else "x"
-    given = {"kafka.bootstrap.servers": "a:1", "subscribe": "t", f"kafka.{spelling}": value}
+    options = {"kafka.bootstrap.servers": "a:1", "subscribe": "t", f"kafka.{spelling}": value}
     if ours == "sasl.password":
-        given["kafka.sasl.username"] = "alice"
-    assert ours in parse_source_options(given, streaming=True).client
+        options["kafka.sasl.username"] = "alice"
+    assert ours in parse_source_options(options, streaming=True).client
 
 
 def test_profile_is_read_on_the_driver_and_explicit_options_override_it(monkeypatch, tmp_path):
@@ -86,8 +86,8 @@ def test_profile_is_read_on_the_driver_and_explicit_options_override_it(monkeypa
     monkeypatch.setenv("KOHORT_PROFILES", str(tmp_path / "clusters.toml"))
     monkeypatch.setenv("P", PASSWORD)
 
-    given = {"profile": "prod", "subscribe": "t", "kafka.sasl.mechanisms": "SCRAM-SHA-256"}
-    source = parse_source_options(given, streaming=True)
+    options = {"profile": "prod", "subscribe": "t", "kafka.sasl.mechanisms": "SCRAM-SHA-256"}
+    source = parse_source_options(options, streaming=True)
 
     assert (source.bootstrap_servers, source.client["sasl.mechanism"]) == ("kafka:9093", "SCRAM-SHA-256")
     assert source.client["sasl.password"] == Secret(PASSWORD)
@@ -99,23 +99,23 @@ def test_profile_is_read_on_the_driver_and_explicit_options_override_it(monkeypa
 
 def test_environment_variables_in_options_are_replaced_on_the_driver_and_errors_name_missing_variables(monkeypatch):
     monkeypatch.setenv("P", PASSWORD)
-    given = {"kafka.bootstrap.servers": "a:1", "subscribe": "t", "kafka.sasl.username": "u"}
-    filled = parse_source_options({**given, "kafka.sasl.password": "${P}"}, streaming=True)
+    options = {"kafka.bootstrap.servers": "a:1", "subscribe": "t", "kafka.sasl.username": "u"}
+    filled = parse_source_options({**options, "kafka.sasl.password": "${P}"}, streaming=True)
     assert filled.client["sasl.password"] == Secret(PASSWORD)
     with pytest.raises(ConfigError, match=r"kafka\.sasl\.password: \$\{NO\}: the environment variable is not set"):
-        parse_source_options({**given, "kafka.sasl.password": "${NO}"}, streaming=True)
+        parse_source_options({**options, "kafka.sasl.password": "${NO}"}, streaming=True)
 
 
 def test_token_provider_is_sent_to_workers_as_import_path():
     place = f"{__name__}:token_of_the_day"
-    given = {"kafka.bootstrap.servers": "a:1", "subscribe": "t", "kafka.sasl.oauth.token.provider": place}
-    client = parse_source_options(given, streaming=True).client
+    options = {"kafka.bootstrap.servers": "a:1", "subscribe": "t", "kafka.sasl.oauth.token.provider": place}
+    client = parse_source_options(options, streaming=True).client
     assert client["sasl.oauth.token.provider"] == place
     made = client_config(ConsumerConfig, {**client, "bootstrap.servers": "a:1"}, {})
     assert made.sasl_oauth_token_provider() == token_of_the_day()
     for bad, words in (("nowhere:f", "cannot import it"), (f"{__name__}:f", "cannot import it"), ("f", "expected")):
         with pytest.raises(ConfigError, match=words):
-            parse_source_options({**given, "kafka.sasl.oauth.token.provider": bad}, streaming=True)
+            parse_source_options({**options, "kafka.sasl.oauth.token.provider": bad}, streaming=True)
 
 
 def test_client_settings_of_a_pipeline_reach_the_source_unchanged():

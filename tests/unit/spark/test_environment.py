@@ -40,10 +40,10 @@ def java_that(does: str, folder: Path) -> str:
 def test_local_spark_workers_use_this_python_and_the_loopback_address(tmp_path: Path) -> None:
     home = java_that("true", tmp_path)
 
-    given = spark_environ({"JAVA_HOME": home})
+    environ = spark_environ({"JAVA_HOME": home})
 
-    assert (given["JAVA_HOME"], given["SPARK_LOCAL_IP"]) == (home, "127.0.0.1")
-    assert (given["PYSPARK_PYTHON"], given["PYSPARK_DRIVER_PYTHON"]) == (worker_python(), sys.executable)
+    assert (environ["JAVA_HOME"], environ["SPARK_LOCAL_IP"]) == (home, "127.0.0.1")
+    assert (environ["PYSPARK_PYTHON"], environ["PYSPARK_DRIVER_PYTHON"]) == (worker_python(), sys.executable)
 
 
 def test_environment_variables_that_are_already_set_keep_their_values(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def java_that_says(folder: Path, version: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("said", "version"),
+    ("output", "version"),
     [
         ('openjdk version "17.0.15" 2025', 17),
         ('java version "1.8.0_402"', 8),
@@ -71,8 +71,8 @@ def java_that_says(folder: Path, version: str) -> Path:
         ("?", 0),
     ],
 )
-def test_versions_of_java_are_parsed(said: str, version: int) -> None:
-    assert parse_version(said) == version
+def test_versions_of_java_are_parsed(output: str, version: int) -> None:
+    assert parse_version(output) == version
 
 
 def test_java_in_java_home_is_checked_before_other_java(tmp_path: Path) -> None:
@@ -111,9 +111,9 @@ def test_java_wrapper_script_drops_the_incubator_flag_and_passes_the_other_argum
 
     home = make_shim(echo, tmp_path / "home")
     arguments = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "Main", ""]
-    said = subprocess.run([home / "bin" / "java", *arguments], capture_output=True, text=True, check=True).stdout
+    output = subprocess.run([home / "bin" / "java", *arguments], capture_output=True, text=True, check=True).stdout
 
-    assert said.splitlines() == ["<-cp>", "<a b>", "<Main>", "<>"]
+    assert output.splitlines() == ["<-cp>", "<a b>", "<Main>", "<>"]
 
 
 def test_java_21_is_run_by_a_wrapper_script_without_the_incubator_flag(
@@ -124,14 +124,14 @@ def test_java_21_is_run_by_a_wrapper_script_without_the_incubator_flag(
     (home / "bin" / "java").write_text('#!/bin/sh\necho "$@"\n')
 
     quiet = environment.Java(home, 21, "JAVA_HOME").without_incubator()
-    said = subprocess.run(
+    output = subprocess.run(
         [quiet.home / "bin" / "java", "--add-modules=jdk.incubator.vector", "-version"],
         capture_output=True,
         text=True,
         check=True,
     ).stdout
 
-    assert (said, quiet.version) == ("-version\n", 21)
+    assert (output, quiet.version) == ("-version\n", 21)
 
 
 def test_error_of_missing_java_names_the_checked_places_and_the_remedy(
@@ -205,25 +205,25 @@ def test_cache_folder_or_link_of_another_user_is_not_used(
 def test_path_of_a_cache_file_cannot_be_predicted_by_other_users(tmp_path: Path, temporary: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")
-    known = temporary / f"kohort-spark-{os.getuid()}"
-    known.mkdir(mode=0o777)
-    (known / f"log4j2.{os.getpid()}").symlink_to(victim)
+    predictable = temporary / f"kohort-spark-{os.getuid()}"
+    predictable.mkdir(mode=0o777)
+    (predictable / f"log4j2.{os.getpid()}").symlink_to(victim)
 
     target = write_whole(private_folder({"XDG_CACHE_HOME": "/dev/null/none"}) / "log4j2.properties", "settings")
 
     assert victim.read_text() == "mine"
-    assert (target.parent.parent, target.parent != known) == (temporary, True)
+    assert (target.parent.parent, target.parent != predictable) == (temporary, True)
     assert target.read_text() == "settings"
 
 
 def test_zipped_pyspark_is_removed_from_the_pythonpath_of_workers(tmp_path: Path) -> None:
-    told = tmp_path / "a python"
-    told.write_text('#!/bin/sh\necho "$PYTHONPATH"; for a in "$@"; do echo "<$a>"; done\n')
-    told.chmod(0o755)
+    script = tmp_path / "a python"
+    script.write_text('#!/bin/sh\necho "$PYTHONPATH"; for a in "$@"; do echo "<$a>"; done\n')
+    script.chmod(0o755)
     path = "/first dir:/spark/python/lib/pyspark.zip:/spark/python/lib/py4j-0.10.9.9-src.zip:/jobs/pyspark.zip:/last"
 
-    launcher = make_launcher(told, tmp_path / "launcher")
-    said = subprocess.run(
+    launcher = make_launcher(script, tmp_path / "launcher")
+    output = subprocess.run(
         [launcher, "-m", "pyspark.daemon x"],
         env=os.environ | {"PYTHONPATH": path},
         capture_output=True,
@@ -231,13 +231,13 @@ def test_zipped_pyspark_is_removed_from_the_pythonpath_of_workers(tmp_path: Path
         check=True,
     ).stdout
 
-    assert said.splitlines() == ["/first dir:/jobs/pyspark.zip:/last", "<-m>", "<pyspark.daemon x>"]
+    assert output.splitlines() == ["/first dir:/jobs/pyspark.zip:/last", "<-m>", "<pyspark.daemon x>"]
 
 
 def test_worker_launcher_works_if_pythonpath_is_not_set(tmp_path: Path) -> None:
     launcher = make_launcher(Path("/bin/echo"), tmp_path / "launcher")
     without = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
-    said = subprocess.run([launcher, "ok"], env=without, capture_output=True, text=True, check=True).stdout
+    output = subprocess.run([launcher, "ok"], env=without, capture_output=True, text=True, check=True).stdout
 
-    assert said == "ok\n"
+    assert output == "ok\n"

@@ -33,8 +33,8 @@ class SizedCluster:
 
 
 def limits(scales: SizedCluster, **options: str) -> BatchLimits:
-    given = {"kafka.bootstrap.servers": "a:1", "subscribe": "orders", **options}
-    return BatchLimits(parse_source_options(given, streaming=True), scales.now, scales.pause)
+    all_options = {"kafka.bootstrap.servers": "a:1", "subscribe": "orders", **options}
+    return BatchLimits(parse_source_options(all_options, streaming=True), scales.now, scales.pause)
 
 
 def end(made: BatchLimits, scales: SizedCluster, begin: int, head: int, *, finite: bool = False) -> int:

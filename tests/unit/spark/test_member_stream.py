@@ -72,11 +72,11 @@ class Query:
     """Simulated Spark query. Its checkpoint and its delivered rows survive a restart."""
 
     def __init__(self, cluster: DictionaryCluster, most_rows: int | None = None, **options: str) -> None:
-        given = {"kafka.bootstrap.servers": "a:1", "subscribe": "orders", "group.id": "g", "group.mode": "member"}
+        all_options = {"kafka.bootstrap.servers": "a:1", "subscribe": "orders", "group.id": "g", "group.mode": "member"}
         if most_rows is not None:
-            given["maxOffsetsPerTrigger"] = str(most_rows)
+            all_options["maxOffsetsPerTrigger"] = str(most_rows)
         self._limit = ALL if most_rows is None else ReadMaxRows(most_rows)
-        self._options = parse_source_options(given | {"idleWaitMs": "0"} | options, streaming=True)
+        self._options = parse_source_options(all_options | {"idleWaitMs": "0"} | options, streaming=True)
         self._cluster = cluster
         self.rows: list[tuple[int, int]] = []
         self.again: list[tuple[int, int]] = []
@@ -113,7 +113,7 @@ class Query:
         while self.plan():
             self.read()
 
-    def given(self, *partitions: TopicPartition) -> Query:
+    def assign(self, *partitions: TopicPartition) -> Query:
         self.member.assign_next(*partitions)
         return self
 
@@ -122,13 +122,13 @@ def test_topic_recreated_between_two_runs_ends_the_member_query_or_is_read_from_
     for options in ({}, {"failOnDataLoss": "false"}):
         cluster = DictionaryCluster(p0=list(range(50)))
         cluster.incarnation = b"1"
-        query = Query(cluster, **options).given(P0)
+        query = Query(cluster, **options).assign(P0)
         query.run_until_idle()
         cluster.incarnation = b"2"
         cluster.logs[P0], cluster.ends[P0] = [], 0
         cluster.append(P0, 80)
         query.restart()
-        query.given(P0)
+        query.assign(P0)
 
         if not options:
             with pytest.raises(DataLost, match="topics recreated since the last micro-batch: orders"):
@@ -144,13 +144,13 @@ def pairs(partition: int, offsets: Collection[int]) -> list[tuple[int, int]]:
 
 def test_queries_of_one_group_read_only_assigned_partitions_and_continue_moved_partitions() -> None:
     cluster = DictionaryCluster(p0=list(range(5)), p1=list(range(3)))
-    left, right = Query(cluster).given(P0, P1), Query(cluster)
+    left, right = Query(cluster).assign(P0, P1), Query(cluster)
     left.run_until_idle()
     right.run_until_idle()
     assert sorted(left.rows) == pairs(0, range(5)) + pairs(1, range(3))
 
-    left.given(P0).run_until_idle()
-    right.given(P1).run_until_idle()
+    left.assign(P0).run_until_idle()
+    right.assign(P1).run_until_idle()
     cluster.append(P0, 2)
     cluster.append(P1, 2)
     left.run_until_idle()
@@ -164,7 +164,7 @@ def test_queries_of_one_group_read_only_assigned_partitions_and_continue_moved_p
 
 def test_member_query_commits_start_and_end_of_a_micro_batch_before_it_reads_records() -> None:
     cluster = DictionaryCluster(p0=list(range(9)))
-    query = Query(cluster, most_rows=4).given(P0)
+    query = Query(cluster, most_rows=4).assign(P0)
     query.plan()
     query.read()
 
@@ -178,13 +178,13 @@ def test_member_query_commits_start_and_end_of_a_micro_batch_before_it_reads_rec
 
 def test_fenced_query_plans_no_micro_batch_and_later_continues_at_the_committed_offsets() -> None:
     cluster = DictionaryCluster(p0=list(range(3)))
-    slow, other = Query(cluster).given(P0), Query(cluster)
+    slow, other = Query(cluster).assign(P0), Query(cluster)
     slow.run_until_idle()
     cluster.append(P0, 2)
     assert slow.plan()
 
     slow.member.fence()
-    other.given(P0).run_until_idle()
+    other.assign(P0).run_until_idle()
     slow.read()
     cluster.append(P0, 4)
     slow.member.poll = lambda wait_ms, on_revoked: set()  # type: ignore[method-assign]  # the query has not noticed that it was fenced
@@ -196,8 +196,8 @@ def test_fenced_query_plans_no_micro_batch_and_later_continues_at_the_committed_
     assert P0 not in slow.member.assigned
 
     other.run_until_idle()
-    slow.given(P0)
-    other.given().run_until_idle()
+    slow.assign(P0)
+    other.assign().run_until_idle()
     cluster.append(P0, 1)
     slow.run_until_idle()
 
@@ -208,12 +208,12 @@ def test_fenced_query_plans_no_micro_batch_and_later_continues_at_the_committed_
 
 def test_takeover_of_a_killed_query_repeats_its_micro_batch_and_marks_rows_as_redelivered() -> None:
     cluster = DictionaryCluster(p0=list(range(6)))
-    killed, other = Query(cluster, most_rows=4).given(P0), Query(cluster)
+    killed, other = Query(cluster, most_rows=4).assign(P0), Query(cluster)
     killed.plan()
     killed.read()
     assert killed.plan()  # a micro-batch with offsets [0, 4) is in flight
 
-    other.given(P0).run_until_idle()
+    other.assign(P0).run_until_idle()
 
     assert other.rows == pairs(0, range(6))
     assert other.again == pairs(0, range(4))
@@ -221,14 +221,14 @@ def test_takeover_of_a_killed_query_repeats_its_micro_batch_and_marks_rows_as_re
 
 def test_takeover_of_a_query_stopped_during_a_micro_batch_marks_its_rows_as_redelivered() -> None:
     cluster = DictionaryCluster(p0=list(range(6)))
-    stopped, other = Query(cluster, most_rows=4).given(P0), Query(cluster)
+    stopped, other = Query(cluster, most_rows=4).assign(P0), Query(cluster)
     stopped.plan()
     stopped.read()
     assert stopped.plan()
     assert stopped.read() == pairs(0, range(4))
 
     stopped.stop()  # before the next plan, so offset 4 is not committed
-    other.given(P0).run_until_idle()
+    other.assign(P0).run_until_idle()
 
     assert other.rows == pairs(0, range(6))
     assert other.again == pairs(0, range(4))
@@ -236,44 +236,44 @@ def test_takeover_of_a_query_stopped_during_a_micro_batch_marks_its_rows_as_rede
 
 def test_revocation_of_an_unread_partition_keeps_the_mark_of_its_earlier_owner() -> None:
     cluster = DictionaryCluster(p0=list(range(6)), p1=[0])
-    killed, between, other = Query(cluster).given(P0), Query(cluster), Query(cluster)
+    killed, between, other = Query(cluster).assign(P0), Query(cluster), Query(cluster)
     killed.plan()
     killed.read()
     assert killed.plan()  # a micro-batch with offsets [0, 6) is in flight
-    between.given(P0, P1)
+    between.assign(P0, P1)
     assert between.plan()  # an empty micro-batch at the start offsets
     between.read()
 
-    between.given(P1).plan()
-    other.given(P0).run_until_idle()
+    between.assign(P1).plan()
+    other.assign(P0).run_until_idle()
 
     assert other.again == pairs(0, range(6))
 
 
 def test_second_takeover_also_marks_rows_of_the_first_owner_as_redelivered() -> None:
     cluster = DictionaryCluster(p0=list(range(6)))
-    first, second, third = Query(cluster).given(P0), Query(cluster), Query(cluster)
+    first, second, third = Query(cluster).assign(P0), Query(cluster), Query(cluster)
     first.plan()
     first.read()
     assert first.plan()  # a micro-batch with offsets [0, 6) is in flight
-    second.given(P0)
+    second.assign(P0)
     assert second.plan()  # the second owner plans an empty micro-batch
 
-    third.given(P0).run_until_idle()
+    third.assign(P0).run_until_idle()
 
     assert third.again == pairs(0, range(6))
 
 
 def test_restarted_query_repeats_its_micro_batch_only_for_partitions_that_it_still_owns() -> None:
     cluster = DictionaryCluster(p0=list(range(4)), p1=list(range(4)))
-    killed, other = Query(cluster).given(P0, P1), Query(cluster)
+    killed, other = Query(cluster).assign(P0, P1), Query(cluster)
     killed.plan()
     killed.read()
     assert killed.plan()
 
-    other.given(P1).run_until_idle()
+    other.assign(P1).run_until_idle()
     killed.restart()
-    killed.given(P0).run_until_idle()
+    killed.assign(P0).run_until_idle()
 
     assert killed.rows == pairs(0, range(4))
     assert killed.again == pairs(0, range(4)), "rows of a repeated micro-batch are marked"
@@ -282,7 +282,7 @@ def test_restarted_query_repeats_its_micro_batch_only_for_partitions_that_it_sti
 
 def test_query_killed_between_a_micro_batch_and_its_commit_reads_no_record_twice() -> None:
     cluster = DictionaryCluster(p0=list(range(4)))
-    query = Query(cluster).given(P0)
+    query = Query(cluster).assign(P0)
     query.plan()
     query.read()
     query.plan()
@@ -291,7 +291,7 @@ def test_query_killed_between_a_micro_batch_and_its_commit_reads_no_record_twice
 
     cluster.append(P0, 2)
     query.restart()
-    query.given(P0).run_until_idle()
+    query.assign(P0).run_until_idle()
 
     assert query.rows == pairs(0, range(6))
     assert cluster.group[P0].offset == 6
@@ -299,19 +299,19 @@ def test_query_killed_between_a_micro_batch_and_its_commit_reads_no_record_twice
 
 def test_restarted_query_uses_committed_offsets_that_were_reset_while_it_was_down() -> None:
     cluster = DictionaryCluster(p0=list(range(4)))
-    query = Query(cluster).given(P0)
+    query = Query(cluster).assign(P0)
     query.run_until_idle()
 
     cluster.group[P0] = OffsetAndMetadata(1)
     query.restart()
-    query.given(P0).run_until_idle()
+    query.assign(P0).run_until_idle()
 
     assert query.rows == pairs(0, [0, 1, 2, 3, 1, 2, 3])
 
 
 def test_member_without_partitions_reads_no_records_and_group_fallback_sets_the_start_of_a_partition() -> None:
     cluster = DictionaryCluster(p0=list(range(4)))
-    idle, from_the_end = Query(cluster), Query(cluster, groupFallback="latest").given(P0)
+    idle, from_the_end = Query(cluster), Query(cluster, groupFallback="latest").assign(P0)
 
     assert not idle.plan()
     from_the_end.run_until_idle()
@@ -323,7 +323,7 @@ def test_member_without_partitions_reads_no_records_and_group_fallback_sets_the_
 
 def test_member_mode_rejects_available_now_and_its_checkpoint_is_rejected_in_standalone_mode() -> None:
     cluster = DictionaryCluster(p0=[0])
-    member = Query(cluster).given(P0)
+    member = Query(cluster).assign(P0)
     member.run_until_idle()
     alone = KohortStreamReader(
         parse_source_options({"kafka.bootstrap.servers": "a:1", "subscribe": "orders"}, streaming=True), ROWS

@@ -8,7 +8,7 @@ from kohort.errors import ConfigError
 from kohort.spark.options.source import ByTime, parse_source_options
 from kohort.spark.source import check_names
 
-GIVEN = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
+REQUIRED = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
 
 
 def test_source_accepts_spark_connector_options_in_upper_or_lower_case() -> None:
@@ -23,9 +23,15 @@ def test_source_accepts_spark_connector_options_in_upper_or_lower_case() -> None
 
 
 def test_source_sizes_and_durations_are_parsed() -> None:
-    given = {"maxBytesPerTrigger": "64MiB", "maxTriggerDelay": "2 minutes", "minPartitions": "8"}
+    sizes = {"maxBytesPerTrigger": "64MiB", "maxTriggerDelay": "2 minutes", "minPartitions": "8"}
     options = parse_source_options(
-        {**GIVEN, **given, "maxRecordsPerPartition": "500", "isolation.level": "read_committed", "groupIdPrefix": "x"},
+        {
+            **REQUIRED,
+            **sizes,
+            "maxRecordsPerPartition": "500",
+            "isolation.level": "read_committed",
+            "groupIdPrefix": "x",
+        },
         streaming=True,
     )
 
@@ -36,34 +42,34 @@ def test_source_sizes_and_durations_are_parsed() -> None:
 
 def test_starting_timestamp_overrides_timestamps_of_partitions_and_starting_offsets() -> None:
     by_partition = {"startingOffsetsByTimestamp": '{"orders": {"0": 7}}', "startingOffsets": "earliest"}
-    several = parse_source_options({**GIVEN, **by_partition}, streaming=True)
-    one = parse_source_options({**GIVEN, **by_partition, "startingTimestamp": "5"}, streaming=True)
+    several = parse_source_options({**REQUIRED, **by_partition}, streaming=True)
+    one = parse_source_options({**REQUIRED, **by_partition, "startingTimestamp": "5"}, streaming=True)
 
     assert several.stream_start == ByTime({"orders": {0: 7}}, strict=True)
     assert one.stream_start == ByTime(5, strict=True)
 
 
 def test_source_passes_kafka_options_to_the_client() -> None:
-    options = parse_source_options({**GIVEN, "kafka.request.timeout.ms": "5000"}, streaming=True)
+    options = parse_source_options({**REQUIRED, "kafka.request.timeout.ms": "5000"}, streaming=True)
 
     assert options.client == {"request.timeout.ms": "5000"}
 
 
 @pytest.mark.parametrize("name", ["group.id", "kafka.group.id"])
 def test_both_names_of_the_group_option_are_accepted_and_the_stream_starts_at_committed_offsets(name: str) -> None:
-    options = parse_source_options({**GIVEN, name: "orders-pipeline"}, streaming=True)
+    options = parse_source_options({**REQUIRED, name: "orders-pipeline"}, streaming=True)
 
     assert (options.group_id, options.commits, options.stream_start) == ("orders-pipeline", True, "group")
 
 
 def test_stream_without_group_starts_at_the_end_and_batch_without_group_at_the_beginning() -> None:
-    options = parse_source_options(GIVEN, streaming=True)
+    options = parse_source_options(REQUIRED, streaming=True)
 
     assert (options.stream_start, options.batch_start, options.commits) == ("latest", "earliest", False)
 
 
 @pytest.mark.parametrize(
-    ("given", "streaming", "said"),
+    ("options", "streaming", "message"),
     [
         ({"subscribe": "orders"}, True, "'kafka.bootstrap.servers' is missing"),
         (
@@ -71,52 +77,52 @@ def test_stream_without_group_starts_at_the_end_and_batch_without_group_at_the_b
             True,
             "exactly one of the options subscribe, subscribePattern and assign: none",
         ),
-        ({**GIVEN, "assign": '{"orders": [0]}'}, True, "subscribe and assign are given"),
-        ({**GIVEN, "startingOfsets": "earliest"}, True, "did you mean startingOffsets?"),
-        ({**GIVEN, "startingOffsets": "begin"}, True, "expected earliest, latest, group, or JSON"),
-        ({**GIVEN, "startingOffsets": "group"}, True, "needs the option 'group.id'"),
-        ({**GIVEN, "startingOffsets": "latest"}, False, "a batch read would return no records"),
-        ({**GIVEN, "startingOffsets": '{"orders": {"0": -1}}'}, False, "a batch read would return no records"),
-        ({**GIVEN, "endingOffsets": "latest"}, True, "is only for batch reads"),
-        ({**GIVEN, "endingOffsets": '{"orders": {"0": -2}}'}, False, "a batch read would return no records"),
-        ({**GIVEN, "kafka.auto.offset.reset": "earliest"}, True, "is not supported: use startingOffsets"),
-        ({**GIVEN, "kafka.enable.auto.commit": "true"}, True, "is not supported"),
-        ({**GIVEN, "kafka.value.deserializer": "x"}, True, "is not supported"),
-        ({**GIVEN, "kafka.fetch.min.byte": "4"}, True, "did you mean kafka.fetch.min.bytes?"),
-        ({**GIVEN, "kafka.fetch.min.bytes": "few"}, True, "fetch.min.bytes='few': expected"),
-        ({**GIVEN, "endingTimestamp": "5"}, True, "'endingTimestamp' is only for batch reads"),
-        ({**GIVEN, "endingOffsets": "group"}, False, "endingOffsets=group needs the option 'group.id'"),
-        ({**GIVEN, "startingOffsetsByTimestamp": '{"orders": {"0": -1}}'}, True, "found a negative number"),
+        ({**REQUIRED, "assign": '{"orders": [0]}'}, True, "subscribe and assign are given"),
+        ({**REQUIRED, "startingOfsets": "earliest"}, True, "did you mean startingOffsets?"),
+        ({**REQUIRED, "startingOffsets": "begin"}, True, "expected earliest, latest, group, or JSON"),
+        ({**REQUIRED, "startingOffsets": "group"}, True, "needs the option 'group.id'"),
+        ({**REQUIRED, "startingOffsets": "latest"}, False, "a batch read would return no records"),
+        ({**REQUIRED, "startingOffsets": '{"orders": {"0": -1}}'}, False, "a batch read would return no records"),
+        ({**REQUIRED, "endingOffsets": "latest"}, True, "is only for batch reads"),
+        ({**REQUIRED, "endingOffsets": '{"orders": {"0": -2}}'}, False, "a batch read would return no records"),
+        ({**REQUIRED, "kafka.auto.offset.reset": "earliest"}, True, "is not supported: use startingOffsets"),
+        ({**REQUIRED, "kafka.enable.auto.commit": "true"}, True, "is not supported"),
+        ({**REQUIRED, "kafka.value.deserializer": "x"}, True, "is not supported"),
+        ({**REQUIRED, "kafka.fetch.min.byte": "4"}, True, "did you mean kafka.fetch.min.bytes?"),
+        ({**REQUIRED, "kafka.fetch.min.bytes": "few"}, True, "fetch.min.bytes='few': expected"),
+        ({**REQUIRED, "endingTimestamp": "5"}, True, "'endingTimestamp' is only for batch reads"),
+        ({**REQUIRED, "endingOffsets": "group"}, False, "endingOffsets=group needs the option 'group.id'"),
+        ({**REQUIRED, "startingOffsetsByTimestamp": '{"orders": {"0": -1}}'}, True, "found a negative number"),
         (
-            {**GIVEN, "minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"},
+            {**REQUIRED, "minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"},
             True,
             "minOffsetsPerTrigger=9 is more than maxOffsetsPerTrigger=8",
         ),
-        ({**GIVEN, "maxTriggerDelay": "soon"}, True, "a duration such as 15m, 30s or 250ms"),
-        ({**GIVEN, "maxBytesPerTrigger": "much"}, True, "a size such as 64m"),
-        ({**GIVEN, "value.format": "xml"}, True, "expected one of raw, json, csv"),
-        ({**GIVEN, "value.format": "json", "badRecords": "dlq"}, True, "needs the option 'deadLetterTopic'"),
-        ({**GIVEN, "badRecords": "drop"}, True, "badRecords needs decoded values"),
-        ({**GIVEN, "maxOffsetsPerTrigger": "0"}, True, "an integer >= 1"),
-        ({**GIVEN, "failOnDataLoss": "maybe"}, True, "expected true or false"),
+        ({**REQUIRED, "maxTriggerDelay": "soon"}, True, "a duration such as 15m, 30s or 250ms"),
+        ({**REQUIRED, "maxBytesPerTrigger": "much"}, True, "a size such as 64m"),
+        ({**REQUIRED, "value.format": "xml"}, True, "expected one of raw, json, csv"),
+        ({**REQUIRED, "value.format": "json", "badRecords": "dlq"}, True, "needs the option 'deadLetterTopic'"),
+        ({**REQUIRED, "badRecords": "drop"}, True, "badRecords needs decoded values"),
+        ({**REQUIRED, "maxOffsetsPerTrigger": "0"}, True, "an integer >= 1"),
+        ({**REQUIRED, "failOnDataLoss": "maybe"}, True, "expected true or false"),
         ({"kafka.bootstrap.servers": "a:1", "assign": '{"orders": "0"}'}, True, "expected JSON such as"),
         ({"kafka.bootstrap.servers": "a:1", "subscribePattern": "("}, True, "not a regular expression"),
     ],
 )
 def test_invalid_source_options_are_rejected_with_the_allowed_values(
-    given: dict[str, str], streaming: bool, said: str
+    options: dict[str, str], streaming: bool, message: str
 ) -> None:
-    with pytest.raises(ConfigError, match=said.replace("(", "\\(").replace("?", "\\?")):
-        parse_source_options(given, streaming=streaming)
+    with pytest.raises(ConfigError, match=message.replace("(", "\\(").replace("?", "\\?")):
+        parse_source_options(options, streaming=streaming)
 
 
 def test_commit_metadata_of_start_offsets_depends_only_on_the_starting_options() -> None:
     pins = {
-        start: parse_source_options({**GIVEN, "startingOffsets": start, "group.id": "g"}, streaming=True).pin
+        start: parse_source_options({**REQUIRED, "startingOffsets": start, "group.id": "g"}, streaming=True).pin
         for start in ("earliest", "latest", '{"orders": {"0": 5}}')
     }
     other_limit = parse_source_options(
-        {**GIVEN, "startingOffsets": "latest", "group.id": "g", "maxOffsetsPerTrigger": "9"}, streaming=True
+        {**REQUIRED, "startingOffsets": "latest", "group.id": "g", "maxOffsetsPerTrigger": "9"}, streaming=True
     )
 
     assert len(set(pins.values())) == 3

@@ -29,8 +29,8 @@ P0, P1, P2 = (TopicPartition("orders", n) for n in range(3))
 
 
 def stream_options(**options: str) -> SourceOptions:
-    given = {"kafka.bootstrap.servers": "a:1", "subscribe": "orders"}
-    return parse_source_options(given | {n.replace("__", "."): v for n, v in options.items()}, streaming=True)
+    required = {"kafka.bootstrap.servers": "a:1", "subscribe": "orders"}
+    return parse_source_options(required | {n.replace("__", "."): v for n, v in options.items()}, streaming=True)
 
 
 def stream(cluster: DictionaryCluster, **options: str) -> KohortStreamReader:
@@ -38,8 +38,8 @@ def stream(cluster: DictionaryCluster, **options: str) -> KohortStreamReader:
 
 
 def batch(cluster: DictionaryCluster, **options: str) -> KohortBatchReader:
-    given = {"kafka.bootstrap.servers": "a:1", "subscribe": "orders", **options}
-    return KohortBatchReader(parse_source_options(given, streaming=False), ROWS, lambda _: cluster)
+    all_options = {"kafka.bootstrap.servers": "a:1", "subscribe": "orders", **options}
+    return KohortBatchReader(parse_source_options(all_options, streaming=False), ROWS, lambda _: cluster)
 
 
 def offsets_read(reader: Any, tasks: Iterable[Any]) -> list[tuple[int, int]]:
@@ -101,7 +101,7 @@ def test_error_of_a_missing_topic_names_the_topic() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"group__id": "g"}, "group g has no offsets, .* after their 4 records. .* set groupFallback=earliest"),
         ({}, "no start is given, .* after their 4 records. .* set startingOffsets=earliest"),
@@ -110,7 +110,7 @@ def test_error_of_a_missing_topic_names_the_topic() -> None:
     ],
 )
 def test_available_now_query_that_starts_at_the_log_end_logs_a_warning(
-    options: dict[str, str], said: str, caplog: pytest.LogCaptureFixture
+    options: dict[str, str], message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     reader = stream(DictionaryCluster(p0=[0, 1, 2], p1=[0]), **options)
     reader.prepareForTriggerAvailableNow()
@@ -119,8 +119,8 @@ def test_available_now_query_that_starts_at_the_log_end_logs_a_warning(
     reader.latestOffset(begin, ALL)
 
     warnings = [r.getMessage() for r in caplog.records if "no records to read" in r.getMessage()]
-    assert len(warnings) == bool(said)
-    assert re.search(said, " ".join(warnings))
+    assert len(warnings) == bool(message)
+    assert re.search(message, " ".join(warnings))
 
 
 def test_available_now_query_of_empty_or_growing_topics_logs_no_warning(
@@ -348,8 +348,8 @@ def test_starting_timestamp_after_all_records_raises_error_or_selects_the_log_en
 
     with pytest.raises(KohortError, match=r"orders-1 has no record at or after timestamp 7000.*Strategy=latest"):
         stream(cluster, **late).initialOffset()
-    told = stream(cluster, **late, startingOffsetsByTimestampStrategy="latest")
-    assert told.initialOffset() == {"orders": {"0": 7, "1": 4}}
+    reader = stream(cluster, **late, startingOffsetsByTimestampStrategy="latest")
+    assert reader.initialOffset() == {"orders": {"0": 7, "1": 4}}
 
 
 def test_batch_read_ends_at_a_timestamp_or_at_committed_offsets() -> None:

@@ -128,7 +128,7 @@ def test_valid_spark_queries_are_accepted(query: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "message"),
     [
         ("select * form input", "invalid SQL at 'input', in: select * form input"),
         ("select user form input", "invalid SQL at 'input', in: select user form input"),
@@ -149,10 +149,10 @@ def test_valid_spark_queries_are_accepted(query: str) -> None:
         (" ", "the SQL query is empty"),
     ],
 )  # fmt: skip
-def test_error_of_an_invalid_sql_query_suggests_a_valid_name(query: str, said: str) -> None:
+def test_error_of_an_invalid_sql_query_suggests_a_valid_name(query: str, message: str) -> None:
     with pytest.raises(SqlProblem) as problem:
         columns_of_query(query, TABLES)
-    assert str(problem.value) == said
+    assert str(problem.value) == message
 
 
 @pytest.mark.parametrize(
@@ -190,8 +190,8 @@ def test_check_of_a_sql_query_returns_the_columns_of_its_result(query: str, colu
 
 def test_columns_and_syntax_of_sql_expressions_are_checked() -> None:
     check_expression("rate > 0 and country is not null", ("country", "rate"))
-    for text, said in (("rat > 0", "no column 'rat'; did you mean rate?"), ("rate >", "invalid SQL")):
-        with pytest.raises(SqlProblem, match=said):
+    for text, message in (("rat > 0", "no column 'rat'; did you mean rate?"), ("rate >", "invalid SQL")):
+        with pytest.raises(SqlProblem, match=message):
             check_expression(text, ("country", "rate"))
 
 
@@ -240,7 +240,7 @@ def test_example_pipelines_pass_the_sql_check(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("user string", "user lonk", "line 4: schema: 'lonk' is not a Spark type; did you mean long?"),
         ("from clicks c", "form clicks c", "line 7: invalid SQL at 'clicks', in: c.*, r.region form clicks c "
@@ -265,8 +265,8 @@ def test_example_pipelines_pass_the_sql_check(name: str) -> None:
          "group"),
     ],
 )  # fmt: skip
-def test_error_in_pipeline_sql_names_the_line_of_the_file(old: str, new: str, said: str) -> None:
-    assert refused(old, new) == said
+def test_error_in_pipeline_sql_names_the_line_of_the_file(old: str, new: str, message: str) -> None:
+    assert refused(old, new) == message
 
 
 TESTS = """\
@@ -282,29 +282,29 @@ def test_unknown_column_in_expected_rows_of_a_pipeline_test_is_rejected() -> Non
         check_sql(parse_pipeline(text, Path("/p/clicks.yaml"), {}))
 
     check(CLICKS + TESTS)
-    for old, new, said in (
+    for old, new, message in (
         ("s: 1,", "seconds: 1,", "rows: no column 'seconds'; found at, country, ms, region, s, user"),
         ("offset: 0", "ofset: 0", "dlq: no column 'ofset'; did you mean offset?"),
     ):
         with pytest.raises(PipelineError) as problem:
             check(CLICKS + TESTS.replace(old, new))
-        assert str(problem.value) == f"/p/clicks.yaml, line 20: test 'seconds': {said}"
+        assert str(problem.value) == f"/p/clicks.yaml, line 20: test 'seconds': {message}"
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("time: at", "time: att", "line 10: window: no column 'att'; did you mean at?"),
         ("by: [region]", "by: [regio]", "line 10: window: no column 'regio'; did you mean region?"),
         ("max(s)", "max(zz)", "line 10: agg: last: no column 'zz'; found at, country, ms, region, s, user"),
     ],
 )
-def test_unknown_columns_of_a_window_are_rejected(old: str, new: str, said: str) -> None:
+def test_unknown_columns_of_a_window_are_rejected(old: str, new: str, message: str) -> None:
     text = CLICKS.replace("expect:\n", WINDOW.replace(old, new) + "expect:\n").replace("    filters: true\n", "")
     windowed = text[: text.index("expect:")] + "sinks: [{topic: {topic: out}}]\n"
     with pytest.raises(PipelineError) as problem:
         check_sql(parse_pipeline(windowed, Path("/p/clicks.yaml"), {}))
-    assert str(problem.value).replace("line 9", "line 10") == f"/p/clicks.yaml, {said}"
+    assert str(problem.value).replace("line 9", "line 10") == f"/p/clicks.yaml, {message}"
 
 
 def test_sql_after_a_python_step_may_use_any_column(tmp_path: Path) -> None:

@@ -55,8 +55,8 @@ def test_second_pipeline_in_an_output_folder_is_rejected_and_the_error_names_bot
     with pytest.raises(SinkRefused) as refused:
         claimed(second)
 
-    said = str(refused.value)
-    assert f"belongs to pipeline c (checkpoint {tmp_path}/state/c), not to pipeline d (checkpoint " in said
+    message = str(refused.value)
+    assert f"belongs to pipeline c (checkpoint {tmp_path}/state/c), not to pipeline d (checkpoint " in message
     assert [owner.pipeline for _, owner in owners_around(tmp_path / "out")] == ["c"]
     write(folder, 0, 1, 2)
     assert rows(tmp_path / "out") == [1, 2]

@@ -123,7 +123,7 @@ sinks: [{noop: }]
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("sinks:", "sink:", "line 11: unknown key 'sink' in the file; did you mean sinks?"),
         ("group: orders,", "grup: orders,", "line 3: unknown key 'grup' in source; did you mean group?"),
@@ -181,8 +181,8 @@ sinks: [{noop: }]
         ),
     ],
 )
-def test_errors_of_invalid_pipeline_settings_name_their_line(old: str, new: str, said: str) -> None:
-    assert refused(changed(old, new)) == said
+def test_errors_of_invalid_pipeline_settings_name_their_line(old: str, new: str, message: str) -> None:
+    assert refused(changed(old, new)) == message
 
 
 def test_quarantine_rule_is_rejected_if_a_sink_has_the_counts_setting() -> None:
@@ -192,7 +192,7 @@ def test_quarantine_rule_is_rejected_if_a_sink_has_the_counts_setting() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("[country]", "[country], compact_every: 1", "line 12: compact_every: 1: expected 0, "
          "or at least 2 micro-batches"),
@@ -202,8 +202,8 @@ def test_quarantine_rule_is_rejected_if_a_sink_has_the_counts_setting() -> None:
          "/pipelines/out/orders and /pipelines/out/orders/new overlap: give each sink and summary its own folder"),
     ],
 )  # fmt: skip
-def test_invalid_parquet_sinks_are_rejected(old: str, new: str, said: str) -> None:
-    assert refused(changed(old, new)) == said
+def test_invalid_parquet_sinks_are_rejected(old: str, new: str, message: str) -> None:
+    assert refused(changed(old, new)) == message
 
 
 AVRO = '{"type": "record", "name": "order", "fields": [{"name": "id", "type": "long"}]}'
@@ -213,8 +213,8 @@ def test_csv_and_avro_settings_of_a_pipeline_are_parsed_and_checked(tmp_path: Pa
     (tmp_path / "order.avsc").write_text(AVRO)
     file, json_is = tmp_path / "orders.yaml", 'decode: {format: json, schema: "id long, amount double"}'
 
-    def decode(said: str) -> Decode:
-        file.write_text(changed(json_is, f"decode: {said}"))
+    def decode(settings: str) -> Decode:
+        file.write_text(changed(json_is, f"decode: {settings}"))
         return load_pipeline(file, {}).stream.decode
 
     found = decode('{format: csv, schema: "id long", separator: ";"}')
@@ -223,10 +223,10 @@ def test_csv_and_avro_settings_of_a_pipeline_are_parsed_and_checked(tmp_path: Pa
     assert (found.separator, found.tombstones) == ("\t", "drop")
     found = decode('{format: avro, schema: "id long", avro_schema: order.avsc, framing: confluent}')
     assert found.options["value.avro.schema"] == AVRO
-    given = {"kafka.bootstrap.servers": "a:1", "subscribe": "orders", **found.options}
-    assert parse_source_options(given, streaming=True).avro_framing == "confluent"
+    options = {"kafka.bootstrap.servers": "a:1", "subscribe": "orders", **found.options}
+    assert parse_source_options(options, streaming=True).avro_framing == "confluent"
     assert decode(f"{{format: avro, schema: id long, avro_schema: '{AVRO}'}}").avro_schema == AVRO
-    for said, problem in (
+    for decode_settings, problem in (
         ("{format: csv, schema: id long, separator: ab}", "separator='ab': expected one character"),
         ("{format: csv}", "format csv needs a schema"),
         (
@@ -243,7 +243,7 @@ def test_csv_and_avro_settings_of_a_pipeline_are_parsed_and_checked(tmp_path: Pa
         ),
     ):
         with pytest.raises(PipelineError, match=problem):
-            decode(said)
+            decode(decode_settings)
 
 
 def test_python_step_with_missing_function_is_rejected_without_import_of_its_file(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_join_of_streams_with_windows_is_parsed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("delay: 10 minutes", "delay: soon", "line 8: delay: 'soon': expected a duration such as 10 minutes"),
         ("size: 1 minute,", "", "line 12: steps[1].window needs 'size'"),
@@ -310,9 +310,9 @@ def test_join_of_streams_with_windows_is_parsed() -> None:
         ("mode: update", "mode: complete", "line 13: mode: 'complete': expected append or update"),
     ],
 )  # fmt: skip
-def test_invalid_windows_and_joins_are_rejected(old: str, new: str, said: str) -> None:
+def test_invalid_windows_and_joins_are_rejected(old: str, new: str, message: str) -> None:
     assert old in WINDOWS
-    assert refused(WINDOWS.replace(old, new)) == said
+    assert refused(WINDOWS.replace(old, new)) == message
 
 
 MEMBER = """\
@@ -330,9 +330,9 @@ trigger: {every: 2 seconds}
 """
 
 
-@pytest.mark.parametrize("said", ["watermark: 600 seconds, by", "by"])
-def test_window_with_the_watermark_of_its_source_or_without_watermark_is_accepted(said: str) -> None:
-    assert read(WINDOWS.replace("watermark: 10 minutes, by", said)).stateful
+@pytest.mark.parametrize("settings", ["watermark: 600 seconds, by", "by"])
+def test_window_with_the_watermark_of_its_source_or_without_watermark_is_accepted(settings: str) -> None:
+    assert read(WINDOWS.replace("watermark: 10 minutes, by", settings)).stateful
 
 
 def test_source_in_member_mode_gets_the_options_of_a_group_member() -> None:
@@ -362,7 +362,7 @@ def test_source_in_member_mode_gets_the_options_of_a_group_member() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("mode: member", "mode: membr", "line 6: group_mode: 'membr': expected standalone or member; did you mean "
          "member?"),
@@ -386,9 +386,9 @@ def test_source_in_member_mode_gets_the_options_of_a_group_member() -> None:
          "not supported: the query commits each completed micro-batch; see commitOffsets"),
     ],
 )  # fmt: skip
-def test_errors_of_invalid_member_mode_settings_name_their_line(old: str, new: str, said: str) -> None:
+def test_errors_of_invalid_member_mode_settings_name_their_line(old: str, new: str, message: str) -> None:
     assert old in MEMBER
-    assert refused(MEMBER.replace(old, new), HOSTNAME="left") == said
+    assert refused(MEMBER.replace(old, new), HOSTNAME="left") == message
 
 
 def test_tests_section_of_a_pipeline_file_is_parsed() -> None:

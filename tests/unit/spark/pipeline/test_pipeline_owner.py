@@ -61,11 +61,11 @@ def test_checkpoint_of_another_pipeline_file_with_other_sinks_is_rejected(tmp_pa
     with pytest.raises(KohortError) as refused:
         claim_checkpoint(second)
 
-    said = (
+    message = (
         f"is the checkpoint of {tmp_path}/a.yaml. That file has sinks that {tmp_path}/b.yaml lacks: "
         f"parquet {tmp_path}/out"
     )
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert claim_checkpoint(first) == owner_of(first)
 
 

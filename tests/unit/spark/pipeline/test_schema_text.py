@@ -18,7 +18,7 @@ def test_spark_schema_is_parsed_into_column_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("id long, user lonk", "'lonk' is not a Spark type; did you mean long?"),
         ("x array<lonk>", "'lonk' is not a Spark type; did you mean long?"),
@@ -33,7 +33,7 @@ def test_spark_schema_is_parsed_into_column_names() -> None:
         (" ", "the schema is empty"),
     ],
 )
-def test_invalid_spark_schema_is_rejected(text: str, said: str) -> None:
+def test_invalid_spark_schema_is_rejected(text: str, message: str) -> None:
     with pytest.raises(SchemaProblem) as problem:
         parse_schema(text)
-    assert str(problem.value) == said
+    assert str(problem.value) == message

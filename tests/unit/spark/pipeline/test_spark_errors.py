@@ -9,16 +9,16 @@ from pyspark.errors import PySparkException
 from kohort.errors import KohortError
 from kohort.spark.pipeline.running.run import PipelineStopped, without_stack_trace
 
-SAID = (
+MESSAGE = (
     "[CAST_INVALID_INPUT] The value 'x' cannot be cast to \"INT\".\n== SQL ==\nselect cast(id as int) as n from input"
 )
 
 
 def test_spark_error_becomes_one_message_without_stack_traces() -> None:
-    found = without_stack_trace(PySparkException(f"{SAID}\n\nJVM stacktrace:\njava.lang.Error\n\tat a.b(c.scala:1)"))
+    found = without_stack_trace(PySparkException(f"{MESSAGE}\n\nJVM stacktrace:\njava.lang.Error\n\tat a.b(c.scala:1)"))
 
     assert isinstance(found, PipelineStopped)
-    assert str(found) == SAID
+    assert str(found) == MESSAGE
 
 
 def test_py4j_error_gets_the_message_of_its_innermost_cause() -> None:

@@ -34,10 +34,10 @@ dlq: {topic: dead}
 def progress(
     batch: int, rows: int, bad: int = 0, again: int = 0, late: int = 0, state: int = 0, kind: str = "stateStoreSave"
 ) -> Any:
-    seen = {"rows": rows, "undecoded": bad, "redelivered": again}
+    counts = {"rows": rows, "undecoded": bad, "redelivered": again}
     return SimpleNamespace(
         batchId=batch,
-        observedMetrics={"kohort_clicks": seen},
+        observedMetrics={"kohort_clicks": counts},
         stateOperators=[SimpleNamespace(numRowsDroppedByWatermark=late, operatorName=kind, numRowsTotal=state)],
     )
 
@@ -121,10 +121,10 @@ def test_ledger_reports_more_output_than_input_rows_and_missing_progress_events(
 
 
 def test_rows_in_open_windows_are_unknown_after_a_killed_run() -> None:
-    told = Entry(0, rows_in=Count(5), stateful=True, sources={"clicks": 5}, stands_for={"table": 3})
+    entry = Entry(0, rows_in=Count(5), stateful=True, sources={"clicks": 5}, stands_for={"table": 3})
 
-    assert rows_in_open_windows([told]) == {"table": 2}
-    assert rows_in_open_windows([told, Entry(1, stateful=True)]) == {}
+    assert rows_in_open_windows([entry]) == {"table": 2}
+    assert rows_in_open_windows([entry, Entry(1, stateful=True)]) == {}
 
 
 def counting(tmp_path: Path, text: str) -> str:

@@ -85,17 +85,17 @@ with StopRequest("ending"):
 
 def test_stop_request_outside_the_main_thread_installs_no_signal_handler() -> None:
     before = signal.getsignal(signal.SIGINT)
-    seen = []
+    handlers = []
 
     def run() -> None:
         with StopRequest():
-            seen.append(signal.getsignal(signal.SIGINT))
+            handlers.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()
 
-    assert seen == [before]
+    assert handlers == [before]
 
 
 @pytest.mark.parametrize(("number", "ignored"), [("SIGINT", False), ("SIGTERM", False), ("SIGTERM", True)])
