@@ -35,6 +35,6 @@ def test_pipeline_without_yaml_reader_error_names_the_extra(monkeypatch):
 
 
 def test_spark_extra_has_pyspark_requirements_for_arrow():
-    wanted = [text for text in requires("kohort") if "extra == 'spark'" in text]
+    requirements = [text for text in requires("kohort") if "extra == 'spark'" in text]
 
-    assert any(text.startswith("pandas>=2.2") for text in wanted)
+    assert any(text.startswith("pandas>=2.2") for text in requirements)

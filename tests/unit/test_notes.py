@@ -24,7 +24,7 @@ def test_note_about_an_object_keeps_its_level_and_counts_per_object():
 
 
 @pytest.mark.parametrize(
-    ("given", "shown"),
+    ("text", "shown"),
     [
         ("plain words, Größe 7 µs, 東京", "plain words, Größe 7 µs, 東京"),
         ("a\n2026-11-22 19:00:00,000 INFO admin logged in", "a\\n2026-11-22 19:00:00,000 INFO admin logged in"),
@@ -34,9 +34,9 @@ def test_note_about_an_object_keeps_its_level_and_counts_per_object():
         ("half a pair \ud800, a tag \U000e0041", "half a pair \\ud800, a tag \\U000e0041"),
     ],
 )
-def test_non_printable_characters_are_escaped(given, shown):
-    assert one_line(given) == shown
-    one_line(given).encode()  # encodable for any stream
+def test_non_printable_characters_are_escaped(text, shown):
+    assert one_line(text) == shown
+    one_line(text).encode()  # encodable for any stream
 
 
 def test_long_line_is_cut_with_its_length():

@@ -8,12 +8,12 @@ from kohort.coordinator.journal import ClientIdentity, MemberRemoved
 from kohort.demo.group import KilledMember, removal_of
 
 
-def gone(name: str, at_ms: int) -> MemberRemoved:
+def removal(name: str, at_ms: int) -> MemberRemoved:
     return MemberRemoved(at_ms=at_ms, group="g", member=ClientIdentity("id", name, "/127.0.0.1"), why="session_timeout")
 
 
 def test_last_removal_counts_for_a_member_that_rejoined() -> None:
-    entries = [gone("member-2", 100), gone("member-1", 200), gone("member-2", 300)]
+    entries = [removal("member-2", 100), removal("member-1", 200), removal("member-2", 300)]
 
     found = removal_of(list(entries), "member-2")
 

@@ -64,15 +64,15 @@ def test_flights_and_weather_of_an_hour_share_a_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flights", "said"),
+    ("flights", "message"),
     [
         (FLIGHTS + "JFK,MIA\n", r"flights.csv: malformed: .*Row #7: Expected 7 columns, got 2"),
         (FLIGHTS.replace("542", "noon"), r"flights.csv: malformed: .*column #2.*'noon'"),
         (FLIGHTS.replace("time_hour", "when"), r"flights.csv: no column time_hour; it has origin, dest"),
     ],
 )
-def test_malformed_row_is_named(tmp_path: Path, flights: str, said: str) -> None:
-    with pytest.raises(BadSourceFile, match=said):
+def test_malformed_row_is_named(tmp_path: Path, flights: str, message: str) -> None:
+    with pytest.raises(BadSourceFile, match=message):
         read_tables(folder_of(tmp_path, flights))
 
 

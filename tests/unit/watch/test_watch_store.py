@@ -98,9 +98,9 @@ def test_watch_store_deletes_old_and_surplus_entries(path):
     assert kept.prune(10 * HOUR) > 1
 
     assert kept.entries("g") == []
-    left = kept.entries("g" * 1000)
-    assert left[-1] == many[-1].entry
-    assert 0 < len(left) < 500
+    remaining = kept.entries("g" * 1000)
+    assert remaining[-1] == many[-1].entry
+    assert 0 < len(remaining) < 500
     assert kept.size <= 300_000
     kept.close()
 

@@ -5,7 +5,7 @@ import pytest
 from kohort.model import Record
 from kohort.watch.topic_journal import HEADER, PROGRESS_HEADER, WatcherProgress, progress_of
 
-TOLD = b'{"topic_id": "x", "until": {"3": [9, 1]}}'
+PROGRESS = b'{"topic_id": "x", "until": {"3": [9, 1]}}'
 
 
 def record(*headers):
@@ -13,22 +13,30 @@ def record(*headers):
 
 
 def test_record_of_a_watcher_has_progress_with_store_id_entry_id_and_offsets():
-    found = progress_of(record((HEADER, b"abc/12"), (PROGRESS_HEADER, TOLD)))
+    found = progress_of(record((HEADER, b"abc/12"), (PROGRESS_HEADER, PROGRESS)))
 
     assert found == WatcherProgress("abc", 12, "x", {3: (9, 1)}, 77)
 
 
 @pytest.mark.parametrize("header", [b"", b"abc", b"abc/", b"abc/-1", b"abc/1.5", b"abc/" + b"9" * 5000, b"\xff", None])
 def test_record_without_entry_id_has_no_progress(header):
-    assert progress_of(record((HEADER, header), (PROGRESS_HEADER, TOLD))) is None
+    assert progress_of(record((HEADER, header), (PROGRESS_HEADER, PROGRESS))) is None
 
 
 @pytest.mark.parametrize(
-    "told",
-    [b"", b"[]", b"{", b'{"topic_id": "x"}', TOLD.replace(b"9", b"1e999"), TOLD.replace(b"9", b"9" * 5000), None],
+    "header",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b'{"topic_id": "x"}',
+        PROGRESS.replace(b"9", b"1e999"),
+        PROGRESS.replace(b"9", b"9" * 5000),
+        None,
+    ],
 )
-def test_record_with_invalid_progress_header_has_progress_without_offsets(told):
-    found = progress_of(record((HEADER, b"abc/12"), (PROGRESS_HEADER, told)))
+def test_record_with_invalid_progress_header_has_progress_without_offsets(header):
+    found = progress_of(record((HEADER, b"abc/12"), (PROGRESS_HEADER, header)))
 
     assert found is not None
     assert found.until == {}
