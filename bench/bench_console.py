@@ -29,7 +29,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from browser.canned import CannedConsole, canned_console
-from browser.lively import gone_on, make_live, many_groups, serve_groups, wide_status
+from browser.lively import changed_status, make_live, many_groups, serve_groups, wide_status
 from kohort.console.encoding import json_of
 from kohort.insight.findings.groups import find_group
 from kohort.results.groups import GroupStatus
@@ -91,16 +91,16 @@ def pages(console: CannedConsole, members: int, partitions: int) -> Iterator[dic
                 page.wait_for_timeout(1000)
                 work = Work(page)
                 for look in range(1, UPDATES + 1):
-                    figures = {**gone_on(status, look), "sentence": f"It was looked at {look} times."}
-                    console.push("group", {"status": figures})
-                    page.get_by_text(figures["sentence"]).wait_for()
-                figures = {"view": view, "news_ms": round(work.ms() / UPDATES, 1), "nodes": page.locator("*").count()}
+                    fields = {**changed_status(status, look), "sentence": f"It was looked at {look} times."}
+                    console.push("group", {"status": fields})
+                    page.get_by_text(fields["sentence"]).wait_for()
+                fields = {"view": view, "news_ms": round(work.ms() / UPDATES, 1), "nodes": page.locator("*").count()}
                 if page.locator("main button.sort").count():
                     work = Work(page)
                     page.evaluate(SORT)
                     page.wait_for_timeout(200)
-                    figures["sort_ms"] = work.ms()
-                yield figures
+                    fields["sort_ms"] = work.ms()
+                yield fields
         browser.close()
 
 

@@ -48,7 +48,7 @@ class NotThere(Exception):
     pass
 
 
-def told(schema: str, **fields: Any) -> dict[str, Any]:
+def with_schema(schema: str, **fields: Any) -> dict[str, Any]:
     return {"schema": f"kohort/v1/{schema}", **msgspec.to_builtins(fields)}
 
 
@@ -95,7 +95,7 @@ def answer(method: str, path: str, params: Params, body: Mapping[str, Any] | Non
             return Answer(200, _of_group(method, parts, moment, body or {}))
         if parts[0] == "explain" and len(parts) == 2:
             return Answer(200, _explained(parts[1]))
-        of_cluster = answer_of_cluster(told, incidents(), parts, params)
+        of_cluster = answer_of_cluster(with_schema, incidents(), parts, params)
         if of_cluster is not None:
             return Answer(200, of_cluster)
         whole = WHOLE.get("/".join(parts))
@@ -103,11 +103,11 @@ def answer(method: str, path: str, params: Params, body: Mapping[str, Any] | Non
     except NotThere as error:
         return _absent(str(error))
     except (UsageError, ValueError) as error:
-        return Answer(400, told("console.error", error=str(error), advice="ask for something else"))
+        return Answer(400, with_schema("console.error", error=str(error), advice="ask for something else"))
 
 
 def _absent(what: str) -> Answer:
-    return Answer(404, told("console.error", error=what, advice="see the list of groups"))
+    return Answer(404, with_schema("console.error", error=what, advice="see the list of groups"))
 
 
 def _of_group(method: str, parts: list[str], moment: Moment, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,15 +120,15 @@ def _of_group(method: str, parts: list[str], moment: Moment, body: Mapping[str, 
     if what == "timeline":
         from_ms = moment.from_ms or min((e.at_ms for e in entries), default=0)
         timeline = find_timeline(entries, group=group, from_ms=from_ms, until_ms=moment.until_ms)
-        return told("group.timeline", timeline=timeline)
+        return with_schema("group.timeline", timeline=timeline)
     if what == "rebalances":
         found = moment.within(group)
-        known = len(moment.rebalances(group))
-        return told("group.why", group=group, known=known, patterns=find_patterns(found), rebalances=found)
+        count = len(moment.rebalances(group))
+        return with_schema("group.why", group=group, known=count, patterns=find_patterns(found), rebalances=found)
     if what == "events":
-        return told("group.events", group=group, events=find_events(recent))
+        return with_schema("group.events", group=group, events=find_events(recent))
     if what == "fenced":
-        return told("group.fenced", group=group, fenced=find_fenced(recent))
+        return with_schema("group.fenced", group=group, fenced=find_fenced(recent))
     if what == "clients":
         who = [member.member for member in moment.status(group).members]
         return dict(msgspec.to_builtins(client_rows(group, who, entries, None, "a recording has no metrics")))
@@ -140,7 +140,7 @@ def _of_group(method: str, parts: list[str], moment: Moment, body: Mapping[str, 
         return _peeked(group, incident)
     if what:
         raise NotThere(f"cause or error {what!r} does not exist")
-    return told("group.status", status=moment.status(group))
+    return with_schema("group.status", status=moment.status(group))
 
 
 def _predicted(look: GroupSnapshot, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,7 +171,7 @@ def _predicted(look: GroupSnapshot, body: Mapping[str, Any]) -> dict[str, Any]:
         for one in (compared if body.get("compare") else ())
     ]
     prediction = what_if(look, scenario)
-    return told("group.what-if", group=look.group, executed=False, prediction=prediction, compare=rows)
+    return with_schema("group.what-if", group=look.group, executed=False, prediction=prediction, compare=rows)
 
 
 def _killed(text: str) -> tuple[str, Any]:
@@ -191,7 +191,7 @@ def _lag_history(moment: Moment, group: str) -> dict[str, Any]:
     lag[POINTS // 3] = None
     seconds = [None if one is None else one * 11 for one in lag]
     topics = dict.fromkeys(incident.looks[-1].partition_counts, lag)
-    return told("console.lag-history", group=group, times_ms=times, lag=lag, lag_ms=seconds, topics=topics)
+    return with_schema("console.lag-history", group=group, times_ms=times, lag=lag, lag_ms=seconds, topics=topics)
 
 
 def _peeked(group: str, incident: Incident) -> dict[str, Any]:
@@ -207,7 +207,7 @@ def _peeked(group: str, incident: Incident) -> dict[str, Any]:
         }
         for n in range(max(0, (at.committed or 0) - 3), (at.committed or 0) + 3)
     ]
-    return told(
+    return with_schema(
         "group.peek", group=group, topic=at.partition.topic, partition=at.partition.partition,
         committed=at.committed or 0, log_start_offset=at.log_start, log_end_offset=at.log_end, records=records,
     )  # fmt: skip
@@ -236,7 +236,7 @@ def group_rows(moment: Moment) -> list[dict[str, Any]]:
 
 def _groups(moment: Moment) -> dict[str, Any]:
     trends = {group: _lag_history(moment, group)["lag"][-30:] for group in incidents()}
-    return told("groups", groups=[{**row, "trend": trends[row["group"]]} for row in group_rows(moment)])
+    return with_schema("groups", groups=[{**row, "trend": trends[row["group"]]} for row in group_rows(moment)])
 
 
 def _cluster(moment: Moment) -> dict[str, Any]:
@@ -244,7 +244,7 @@ def _cluster(moment: Moment) -> dict[str, Any]:
     journal = {
         "kind": "recording", "since_ms": first, "until_ms": moment.until_ms, "stale": False, "why_not": None,
     }  # fmt: skip
-    return told(
+    return with_schema(
         "console.cluster", cluster_id="canned", address=None, version="0.1.0", now_ms=moment.at_ms, kind="recorded",
         title="Canned incidents", allow_changes=False, journal=journal, unseen=[], user=None, token=None,
     )  # fmt: skip
@@ -252,7 +252,7 @@ def _cluster(moment: Moment) -> dict[str, Any]:
 
 def _doctor(moment: Moment) -> dict[str, Any]:
     findings = [one for g in incidents() for one in examine(moment.status(g), moment.rebalances(g))]
-    return told("doctor", examined=len(incidents()), findings=findings)
+    return with_schema("doctor", examined=len(incidents()), findings=findings)
 
 
 def _causes(moment: Moment, group: str | None = None) -> dict[str, Any]:
@@ -275,7 +275,7 @@ def _causes(moment: Moment, group: str | None = None) -> dict[str, Any]:
     share = {
         g: round(1 - sum(r.took_ms or 0 for r in moment.within(g)) / max(1, moment.until_ms - begin), 4) for g in groups
     }
-    return told("console.causes", buckets=buckets, offenders=offenders, stable_share=share)
+    return with_schema("console.causes", buckets=buckets, offenders=offenders, stable_share=share)
 
 
 def _software(moment: Moment, group: str | None = None) -> dict[str, Any]:
@@ -303,7 +303,7 @@ def _explained(code: str) -> dict[str, Any]:
         "look_alikes": [{"cause": other, "difference": words} for other, words in entry.look_alikes],
         "kafka_log": entry.kafka_log, "kind": entry.kind,
     }  # fmt: skip
-    return told("explain", cause=about, error=None)
+    return with_schema("explain", cause=about, error=None)
 
 
 WHOLE: dict[str, Callable[[Moment], dict[str, Any]]] = {

@@ -63,6 +63,6 @@ def violations(cdp: CDPSession, scope: str = "document") -> list[str]:
 
 
 def _evaluate(cdp: CDPSession, script: str) -> Any:
-    told = cdp.send("Runtime.evaluate", {"expression": script, "awaitPromise": True, "returnByValue": True})
-    assert "exceptionDetails" not in told, told["exceptionDetails"]
-    return told["result"].get("value")
+    response = cdp.send("Runtime.evaluate", {"expression": script, "awaitPromise": True, "returnByValue": True})
+    assert "exceptionDetails" not in response, response["exceptionDetails"]
+    return response["result"].get("value")

@@ -53,7 +53,7 @@ class CannedConsole(ThreadingHTTPServer):
         self.pages: dict[str, Page] = {}
         self.scripts: dict[str, Path] = {}
         self.answers: dict[str, Callable[[dict[str, str]], Answer | dict[str, Any]]] = {}
-        self.asked: list[str] = []
+        self.paths: list[str] = []
         self.streams: list[queue.Queue[tuple[str, Any] | None]] = []
         self.ended = threading.Event()
 
@@ -92,14 +92,14 @@ class CannedRequest(BaseHTTPRequestHandler):
     def _handle(self, method: str, body: dict[str, Any] | None) -> None:
         at = urlsplit(self.path)
         params = dict(parse_qsl(at.query))
-        self.server.asked.append(self.path)
+        self.server.paths.append(self.path)
         if at.path == "/api/v1/stream":
             self._stream()
         elif at.path.startswith("/api/v1/"):
             made = self.server.answers.get(unquote(at.path))
             found = made(params) if made is not None else answer(method, at.path[len("/api/v1/") :], params, body)
-            status, told = found if isinstance(found, Answer) else (200, found)
-            self._send(status, json.dumps(told).encode(), "application/json", {"Cache-Control": "no-store"})
+            status, content = found if isinstance(found, Answer) else (200, found)
+            self._send(status, json.dumps(content).encode(), "application/json", {"Cache-Control": "no-store"})
         elif at.path in self.server.pages:
             self._page(self.server.pages[at.path])
         elif at.path in self.server.scripts:
@@ -140,14 +140,14 @@ class CannedRequest(BaseHTTPRequestHandler):
             self._write(b"retry: 300\n\n")
             while not self.server.ended.is_set():
                 try:
-                    told = mine.get(timeout=PING_S)
+                    event = mine.get(timeout=PING_S)
                 except queue.Empty:
                     self._write(b": ping\n\n")
                     continue
-                if told is None:
+                if event is None:
                     break
                 number += 1
-                self._write(f"id: {number}\nevent: {told[0]}\ndata: {json.dumps(told[1])}\n\n".encode())
+                self._write(f"id: {number}\nevent: {event[0]}\ndata: {json.dumps(event[1])}\n\n".encode())
         except OSError:
             pass  # the browser tab was closed
         finally:

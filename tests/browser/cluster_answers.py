@@ -7,7 +7,7 @@ from typing import Any
 
 from browser.incidents import Incident
 
-Told = Callable[..., dict[str, Any]]
+WithSchema = Callable[..., dict[str, Any]]
 Incidents = Mapping[str, Incident]
 NODES = (0, 1, 2)
 ABOUT_ITSELF: Mapping[int, dict[str, Any]] = {
@@ -22,7 +22,7 @@ ABOUT_ITSELF: Mapping[int, dict[str, Any]] = {
 LOGS = {"replicas": 86, "log_bytes": 7_340_032, "disk_bytes": 10**12, "disk_free_bytes": 10**11, "logs_unknown": None}
 
 
-def nodes(told: Told, incidents: Incidents) -> dict[str, Any]:
+def nodes(with_schema: WithSchema, incidents: Incidents) -> dict[str, Any]:
     rows = [
         {
             "node": node, "address": None if node == 2 else f"one:909{node}", "state": "stopped" if node == 2 else "up",
@@ -32,7 +32,7 @@ def nodes(told: Told, incidents: Incidents) -> dict[str, Any]:
         }
         for node in NODES
     ]  # fmt: skip
-    return told("console.nodes", nodes=rows, groups={"0": sorted(incidents), "1": []})
+    return with_schema("console.nodes", nodes=rows, groups={"0": sorted(incidents), "1": []})
 
 
 EVIL = '<img src=x onerror="alert(1)">\u202eevil'
@@ -64,17 +64,17 @@ def _names(incidents: Incidents) -> list[str]:
     return sorted({topic for i in incidents.values() for topic in i.looks[-1].partition_counts})
 
 
-def topics(told: Told, incidents: Incidents) -> dict[str, Any]:
+def topics(with_schema: WithSchema, incidents: Incidents) -> dict[str, Any]:
     rows = [_row(incidents, name, n) for n, name in enumerate(_names(incidents))]
     alone = {"groups": [], "groups_in_all": 0, "out_of_sync": 0}
     others = [
         {**rows[0], **alone, "name": EVIL, "cleanup_policy": "compact"},
         {**rows[0], **alone, "name": "__consumer_offsets", "partitions": 50, "internal": True},
     ]
-    return told("console.topics", topics=[*rows, *others], left_out=0)
+    return with_schema("console.topics", topics=[*rows, *others], left_out=0)
 
 
-def topic(told: Told, incidents: Incidents, name: str) -> dict[str, Any] | None:
+def topic(with_schema: WithSchema, incidents: Incidents, name: str) -> dict[str, Any] | None:
     names = _names(incidents)
     if name not in (*names, EVIL):
         return None
@@ -92,10 +92,10 @@ def topic(told: Told, incidents: Incidents, name: str) -> dict[str, Any] | None:
         {"name": "ssl.key", "value": None, "source": "static broker", "secret": True},
         {"name": "cleanup.policy", "value": "delete", "source": "default", "secret": False},
     ]
-    return told("console.topic", topic=row, partitions=partitions, options=options)
+    return with_schema("console.topic", topic=row, partitions=partitions, options=options)
 
 
-def topic_records(told: Told, name: str, params: Mapping[str, str]) -> dict[str, Any]:
+def topic_records(with_schema: WithSchema, name: str, params: Mapping[str, str]) -> dict[str, Any]:
     """Return 20 records of a log of 100, and one match in five for a search."""
     partition, end = int(params.get("partition") or 0), 100
     first, until = end - 20, end
@@ -118,7 +118,7 @@ def topic_records(told: Told, name: str, params: Mapping[str, str]) -> dict[str,
     searched = {
         "partition": partition, "log_start_offset": 0, "log_end_offset": end, "first": first, "until": until,
     }  # fmt: skip
-    return told(
+    return with_schema(
         "console.records", topic=name, records=records, searched=[searched], searched_records=until - first,
         searched_bytes=2_048, stopped="records" if params.get("text") else None,
         earlier=f"{partition}:{max(0, first - 20)}-{first}" if first else None,
@@ -126,7 +126,7 @@ def topic_records(told: Told, name: str, params: Mapping[str, str]) -> dict[str,
     )  # fmt: skip
 
 
-def pipelines(told: Told) -> dict[str, Any]:
+def pipelines(with_schema: WithSchema) -> dict[str, Any]:
     ledger = {
         "rows_in": 3000, "undecoded": 3, "filtered": 0, "dropped": {"no-amount": 7}, "quarantined": {},
         "dead_letters": 3, "sinks": {"lake": 2990}, "batches": 2, "redelivered": 0, "problems": [], "late": 0,
@@ -150,21 +150,21 @@ def pipelines(told: Told) -> dict[str, Any]:
         {"schema": schema, "name": "enrich", **runs, "problem": None},
         {"schema": schema, "name": "broken.yaml", **nothing, "problem": why},
     ]
-    return told("console.pipelines", pipelines=whole)
+    return with_schema("console.pipelines", pipelines=whole)
 
 
 def answer_of_cluster(
-    told: Told, incidents: Incidents, parts: Sequence[str], params: Mapping[str, str]
+    with_schema: WithSchema, incidents: Incidents, parts: Sequence[str], params: Mapping[str, str]
 ) -> dict[str, Any] | None:
     match parts:
         case ["nodes"]:
-            return nodes(told, incidents)
+            return nodes(with_schema, incidents)
         case ["topics"]:
-            return topics(told, incidents)
+            return topics(with_schema, incidents)
         case ["topics", name]:
-            return topic(told, incidents, name)
+            return topic(with_schema, incidents, name)
         case ["topics", name, "records"]:
-            return topic_records(told, name, params)
+            return topic_records(with_schema, name, params)
         case ["pipelines"]:
-            return pipelines(told)
+            return pipelines(with_schema)
     return None

@@ -123,8 +123,13 @@ def open_page(chromium: Browser, request: pytest.FixtureRequest, problems: list[
 
     def open_it(path: str, *, at: str = "", **options: Any) -> Page:
         address = at or request.getfixturevalue("canned").address
-        told = {"viewport": {"width": 1280, "height": 800}, "locale": "en-GB", "timezone_id": "UTC", **options}
-        context = chromium.new_context(**told)
+        context_options = {
+            "viewport": {"width": 1280, "height": 800},
+            "locale": "en-GB",
+            "timezone_id": "UTC",
+            **options,
+        }
+        context = chromium.new_context(**context_options)
         contexts.append(context)
         context.add_init_script(WATCH)
         page = context.new_page()

@@ -65,7 +65,7 @@ class GroupMembers:
     def join(self, name: str, group: str, protocol: str = "classic", **options: Any) -> Polling:
         """Start a member of a group. It reads the topic that has the same name as the group."""
         timed = {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": 500} if protocol == "classic" else {}
-        told = {
+        settings = {
             "bootstrap_servers": self.bootstrap,
             "group_id": group,
             "group_protocol": protocol,
@@ -75,7 +75,7 @@ class GroupMembers:
             **timed,
             **options,
         }
-        found = self._polling[name] = Polling(told, group)
+        found = self._polling[name] = Polling(settings, group)
         return found
 
     def has(self, name: str, partitions: int) -> None:
@@ -143,12 +143,12 @@ def read_all(bootstrap: str, group: str, records: int) -> None:
     """Let one member read and commit ``records`` records of the topic that has the same name as the group."""
     with kohort.Consumer(bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest") as consumer:
         consumer.subscribe([group])
-        seen = 0
+        count = 0
 
         def more() -> bool:
-            nonlocal seen
-            seen += len(consumer.poll(500))
-            return seen >= records
+            nonlocal count
+            count += len(consumer.poll(500))
+            return count >= records
 
-        eventually(more, lambda: f"{group} read {seen} of {records}", pause_s=0)
+        eventually(more, lambda: f"{group} read {count} of {records}", pause_s=0)
         consumer.commit()

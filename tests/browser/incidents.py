@@ -38,13 +38,13 @@ class PlayedIncident:
 
     def goes_on(self, seconds: float, without: Sequence[User] = ()) -> None:
         end_ms = self.stage.now_ms + round(seconds * 1000)
-        while (left := end_ms - self.stage.now_ms) > 0:
+        while (remaining_ms := end_ms - self.stage.now_ms) > 0:
             for user in self.living():
                 if user not in without:
                     user.poll()
             self.stage.loop.settle()
             calm = all(user.machine.is_stable for user in self.living() if user not in without)
-            self.stage.loop.run(min(left, 500 if calm else 50))
+            self.stage.loop.run(min(remaining_ms, 500 if calm else 50))
 
     def living(self) -> list[User]:
         return [user for user in self.stage.users if user.alive]
@@ -132,19 +132,19 @@ class PlayedIncident:
 
 
 def _moved(entry: JournalEntry) -> JournalEntry:
-    told = msgspec.json.decode(build_entry(entry))
-    _rehost(told)
-    return parse_entry(msgspec.json.encode(told))
+    entry_fields = msgspec.json.decode(build_entry(entry))
+    _rehost(entry_fields)
+    return parse_entry(msgspec.json.encode(entry_fields))
 
 
-def _rehost(told: Any) -> None:
-    if isinstance(told, dict):
-        if told.get("client_id") in HOSTS and "client_host" in told:
-            told["client_host"] = HOSTS[told["client_id"]]
-        for value in told.values():
+def _rehost(value_of_entry: Any) -> None:
+    if isinstance(value_of_entry, dict):
+        if value_of_entry.get("client_id") in HOSTS and "client_host" in value_of_entry:
+            value_of_entry["client_host"] = HOSTS[value_of_entry["client_id"]]
+        for value in value_of_entry.values():
             _rehost(value)
-    elif isinstance(told, list):
-        for value in told:
+    elif isinstance(value_of_entry, list):
+        for value in value_of_entry:
             _rehost(value)
 
 
@@ -216,7 +216,7 @@ def slow_revoker() -> Incident:
     return group.done()
 
 
-def nobody_reads() -> Incident:
+def without_members() -> Incident:
     """Group ``reports``: its only member leaves, and its lag grows."""
     group = PlayedIncident("reports", {"daily": 2}, group_protocol="classic", partition_assignment_strategy="range")
     only = group.join("reports-nightly")
@@ -244,4 +244,4 @@ def strangers() -> Incident:
     return group.done()
 
 
-PLAYED: tuple[Callable[[], Incident], ...] = (stuck_poller, slow_joiner, slow_revoker, nobody_reads, strangers)
+PLAYED: tuple[Callable[[], Incident], ...] = (stuck_poller, slow_joiner, slow_revoker, without_members, strangers)

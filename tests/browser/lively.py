@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from browser.answers import Answer, answer, told
+from browser.answers import Answer, answer, with_schema
 
 if TYPE_CHECKING:
     from browser.canned import CannedConsole
@@ -32,7 +32,7 @@ def rows() -> list[dict[str, Any]]:
 
 def serve_groups(canned: CannedConsole, groups: list[dict[str, Any]]) -> None:
     trends = {row["group"]: [1, 2, None, 4] for row in groups}
-    canned.answers["/api/v1/groups"] = lambda _: told("console.groups", at_ms=0, groups=groups, trends=trends)
+    canned.answers["/api/v1/groups"] = lambda _: with_schema("console.groups", at_ms=0, groups=groups, trends=trends)
 
 
 def many_groups(number: int) -> list[dict[str, Any]]:
@@ -62,7 +62,7 @@ def described(group: str) -> dict[str, Any]:
                 "lag": one["lag"],
             }
         )  # fmt: skip
-    return told("group.describe", group=group, members=members, partitions=[], unowned=[])
+    return with_schema("group.describe", group=group, members=members, partitions=[], unowned=[])
 
 
 def clients(group: str) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def clients(group: str) -> dict[str, Any]:
         }
         for place, one in enumerate(status["members"])
     ]  # fmt: skip
-    return told("console.clients", group=group, clients=rows)
+    return with_schema("console.clients", group=group, clients=rows)
 
 
 def wide_status(members: int, partitions: int) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def wide_status(members: int, partitions: int) -> dict[str, Any]:
     return status
 
 
-def gone_on(status: dict[str, Any], looks: int) -> dict[str, Any]:
+def changed_status(status: dict[str, Any], looks: int) -> dict[str, Any]:
     status = {**status, "lag": 100 * len(status["partitions"]) + looks}
     status["partitions"] = [
         {**one, "committed": 1000 + 50 * looks, "log_end": 1100 + 50 * looks, "lag": 100}
@@ -110,4 +110,4 @@ def gone_on(status: dict[str, Any], looks: int) -> dict[str, Any]:
 
 def refuse(error: str, advice: str, status: int = 409) -> Answer:
     """Return an error answer in the format of the console."""
-    return Answer(status, told("console.error", error=error, advice=advice, members=[]))
+    return Answer(status, with_schema("console.error", error=error, advice=advice, members=[]))

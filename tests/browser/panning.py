@@ -34,7 +34,7 @@ async (forMs) => {
 
 class Panned(NamedTuple):
     marks: int
-    seen: int
+    visible: int
     drawn: str
     frames_per_s: float
     median_ms: float
@@ -82,12 +82,12 @@ def set_large(canned: CannedConsole, members: int, partitions: int, generations:
     """Serve a group with a large timeline; return the path of its page."""
     set_stage(canned)
     timeline = large_timeline(members, partitions, generations)
-    told = {
+    bodies = {
         "timeline": {"schema": "kohort/v1/group.timeline", "timeline": timeline},
         "rebalances": {"schema": "kohort/v1/group.why", "known": 0, "patterns": [], "rebalances": []},
         "events": {"schema": "kohort/v1/group.events", "events": []},
     }
-    for name, body in told.items():
+    for name, body in bodies.items():
         canned.answers[f"/api/v1/groups/large/{name}"] = lambda _, body=body: body
     return stage_of("large")
 
@@ -102,17 +102,17 @@ def pan(page: Page, for_ms: int) -> Panned:
     cdp = page.context.new_cdp_session(page)
     cdp.send("Performance.enable", {"timeDomain": "threadTicks"})
     before = _worked_s(cdp)
-    told = page.evaluate(PAN, for_ms)
+    measured = page.evaluate(PAN, for_ms)
     worked_s = _worked_s(cdp) - before
     marks = int(section.get_attribute("data-marks") or 0)
     return Panned(
         marks=marks,
-        seen=int(chart.get_attribute("data-seen") or 0),
+        visible=int(chart.get_attribute("data-seen") or 0),
         drawn=chart.get_attribute("data-drawn") or "",
-        frames_per_s=round(1000 * (told["frames"] - 1) / told["ms"], 1),
-        median_ms=round(told["median"], 1),
-        longest_ms=round(told["longest"], 1),
-        work_ms=round(1000 * worked_s / told["frames"], 1),
+        frames_per_s=round(1000 * (measured["frames"] - 1) / measured["ms"], 1),
+        median_ms=round(measured["median"], 1),
+        longest_ms=round(measured["longest"], 1),
+        work_ms=round(1000 * worked_s / measured["frames"], 1),
     )
 
 

@@ -76,8 +76,8 @@ def test_address_may_contain_any_group_name(canned, open_page, name):
     from browser.lively import rows, serve_groups, status_of
 
     serve_groups(canned, [{**rows()[0], "group": name}])
-    told = {"schema": "kohort/v1/group.status", "status": {**status_of("checkout"), "group": name}}
-    canned.answers[f"/api/v1/groups/{name}"] = lambda _: told
+    body = {"schema": "kohort/v1/group.status", "status": {**status_of("checkout"), "group": name}}
+    canned.answers[f"/api/v1/groups/{name}"] = lambda _: body
     for more in ("rebalances", "lag-history"):
         other = f"/api/v1/groups/{name}/{more}"
         canned.answers[other] = lambda params, more=more: _of_checkout(more, params)
@@ -178,4 +178,4 @@ def test_address_of_exported_page_has_view_in_url_fragment(canned, open_page):
 
     page.get_by_role("heading", name="Rebalances").wait_for()
     assert urlsplit(page.url).fragment == "/groups/checkout/rebalances"
-    assert not any("/api/" in asked for asked in canned.asked)
+    assert not any("/api/" in path for path in canned.paths)

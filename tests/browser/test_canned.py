@@ -26,10 +26,10 @@ def paths():
     return [*WHOLE, *(f"groups/{group}/{what}".rstrip("/") for group in names for what in OF_GROUP)]
 
 
-def held(told):
-    file = SCHEMAS / f"{told['schema'].removeprefix('kohort/v1/')}.json"
+def check_schema(body):
+    file = SCHEMAS / f"{body['schema'].removeprefix('kohort/v1/')}.json"
     if file.exists():
-        jsonschema.validate(told, json.loads(file.read_text()))
+        jsonschema.validate(body, json.loads(file.read_text()))
 
 
 def test_every_canned_answer_matches_its_schema():
@@ -37,12 +37,12 @@ def test_every_canned_answer_matches_its_schema():
         at, _, query = path.partition("?")
         found = answer("GET", at, dict(parse_qsl(query)))
         assert found.status == 200, path
-        held(json.loads(json.dumps(found.body)))
+        check_schema(json.loads(json.dumps(found.body)))
 
 
 def test_canned_what_if_uses_real_prediction():
     predicted = answer("POST", "groups/checkout/what-if", {}, {"add": 2, "compare": True})
-    held(json.loads(json.dumps(predicted.body)))
+    check_schema(json.loads(json.dumps(predicted.body)))
 
     assert predicted.body["prediction"]["members_after"] == 5
     assert {row["assignor"] for row in predicted.body["compare"]} >= {"range", "cooperative-sticky", "uniform"}

@@ -30,7 +30,7 @@ def test_causes_view_of_group_requests_causes_of_group(canned, open_page):
     page = open_page("/groups/checkout/causes")
     page.get_by_role("table", name="Causes over time").wait_for()
 
-    assert any(asked.startswith("/api/v1/groups/checkout/causes?") for asked in canned.asked)
+    assert any(path.startswith("/api/v1/groups/checkout/causes?") for path in canned.paths)
     expect(page.get_by_role("heading", name="Triggers")).to_be_visible()
 
 

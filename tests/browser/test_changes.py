@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from browser.answers import told
+from browser.answers import with_schema
 from browser.expecting import expect
 from browser.lively import TOKEN, make_live, refuse
 
@@ -12,7 +12,7 @@ PATH = "/api/v1/groups/checkout/offsets"
 def plan(**more):
     row = {"group": "checkout", "topic": "orders", "partition": 0, "prior_offset": 200, "new_offset": 0}
     partitions = [{**row, "skipped": 0, "read_again": 200, "error": None}]
-    return told("group.reset-offsets", executed=False, partitions=partitions, refused=[], **more)
+    return with_schema("group.reset-offsets", executed=False, partitions=partitions, refused=[], **more)
 
 
 def test_read_only_console_shows_command(canned, open_page):
@@ -124,10 +124,10 @@ def test_reset_reads_offsets_from_file(canned, open_page, finds_nothing, tmp_pat
 
     page.locator("input[type=file]").set_input_files(file)
     expect(page.get_by_label("Its lines")).to_have_value("orders,0,0\n")
-    with page.expect_request("**/offsets:plan") as asked:
+    with page.expect_request("**/offsets:plan") as request:
         show.click()
 
-    assert asked.value.post_data_json == {"to": "file", "value": "orders,0,0\n", "topics": []}
+    assert request.value.post_data_json == {"to": "file", "value": "orders,0,0\n", "topics": []}
     page.get_by_text("200 records will be read again").wait_for()
     finds_nothing(page)
 

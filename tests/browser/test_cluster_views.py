@@ -3,7 +3,7 @@ from __future__ import annotations
 from urllib.parse import parse_qs, urlsplit
 
 from browser import cluster_answers
-from browser.answers import incidents, told
+from browser.answers import incidents, with_schema
 from browser.expecting import expect
 
 
@@ -65,7 +65,7 @@ def test_topic_view_shows_overridden_options_first(open_page):
 
 
 def test_topic_without_right_on_options_shows_reason(canned, open_page):
-    found = dict(cluster_answers.topic(told, incidents(), "orders") or {})
+    found = dict(cluster_answers.topic(with_schema, incidents(), "orders") or {})
     found["options"] = None
     found["topic"] = {**found["topic"], "unknown": {"options": "the user lacks DESCRIBE_CONFIGS on the topic"}}
     canned.answers["/api/v1/topics/orders"] = lambda _: found
@@ -99,7 +99,7 @@ def test_record_search_is_in_address_and_tells_what_it_searched(canned, open_pag
     assert query(page) == {"text": "<i>of", "in": "key,value"}
     page.get_by_role("button", name="Search earlier records").click()
     expect(page.get_by_role("table", name="Records").get_by_role("rowheader").first).to_have_text("0: 60")
-    asked = [path for path in canned.asked if "/records?" in path][-1]
+    asked = [path for path in canned.paths if "/records?" in path][-1]
     assert "ranges=0%3A60-80" in asked
     assert "text=%3Ci%3Eof" in asked
     page.get_by_text("What was searched").click()
@@ -117,7 +117,7 @@ def test_record_search_starts_at_offset_or_time(canned, open_page):
     page.get_by_role("textbox", name="Local time").fill("2023-11-14T22:13:20")
     page.get_by_role("button", name="Search", exact=True).click()
     page.wait_for_load_state("networkidle")
-    assert any("time=1700000000000" in path for path in canned.asked)
+    assert any("time=1700000000000" in path for path in canned.paths)
 
 
 def test_record_values_are_shown_as_text_json_or_hex(open_page):

@@ -78,9 +78,9 @@ def test_member_that_exceeds_max_poll_interval_in_live_cluster_is_shown(cluster,
     if protocol == "classic" and cluster.is_ours:
         soon(happened(page, "max poll exceeded", slow)).to_be_visible()
     else:
-        left = happened(page, "member left", slow)
-        soon(left).to_be_visible()
-        left.get_by_role("rowheader").get_by_role("link").click()
+        event = happened(page, "member left", slow)
+        soon(event).to_be_visible()
+        event.get_by_role("rowheader").get_by_role("link").click()
         page.get_by_role("button", name="Explain member left").click()
         soon(page.locator(".explanation")).to_contain_text("max poll exceeded")
 

@@ -36,7 +36,7 @@ class Keyboard:
 
 
 @pytest.fixture
-def held_up(cluster, refunds):
+def stuck_group(cluster, refunds):
     crew, names = cluster.crew, [f"{refunds}-{number}" for number in (1, 2)]
     crew.join(names[0], refunds)
     slow = crew.join(names[1], refunds, max_poll_interval_ms=2_000)
@@ -47,19 +47,19 @@ def held_up(cluster, refunds):
     return refunds
 
 
-def test_incident_is_handled_by_keyboard_alone(cluster, open_page, finds_nothing, held_up):
+def test_incident_is_handled_by_keyboard_alone(cluster, open_page, finds_nothing, stuck_group):
     page = open_page("/groups", at=cluster.console)
     page.locator("[data-mode=live][data-stream=open]").wait_for()
     keyboard = Keyboard(page)
-    finds_the_group(page, keyboard, held_up)
-    sees_who_it_was(page, keyboard, held_up, cluster)
-    looks_at_the_past(page, keyboard, held_up)
+    finds_the_group(page, keyboard, stuck_group)
+    sees_who_it_was(page, keyboard, stuck_group, cluster)
+    looks_at_the_past(page, keyboard, stuck_group)
     for number in (1, 2):
-        cluster.crew.leave(f"{held_up}-{number}")
-    puts_offsets_right(page, keyboard, held_up)
-    assert cluster.crew.committed(held_up) == {0: 10, 1: 10, 2: 0, 3: 10}
+        cluster.crew.leave(f"{stuck_group}-{number}")
+    puts_offsets_right(page, keyboard, stuck_group)
+    assert cluster.crew.committed(stuck_group) == {0: 10, 1: 10, 2: 0, 3: 10}
     keyboard.press("g", "g")
-    soon(cell(row_of(page, "Groups", held_up), 4)).to_contain_text("104 partitions")
+    soon(cell(row_of(page, "Groups", stuck_group), 4)).to_contain_text("104 partitions")
     finds_nothing(page)
 
 

@@ -14,7 +14,7 @@ from support.processes.console_process import console_process
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-def told(*words):
+def output_of(*words):
     done = CliRunner().invoke(main, list(words), catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.stdout
@@ -31,17 +31,19 @@ def recording(request, cluster, tmp_path):
     where = ("--bootstrap", cluster.bootstrap)
     if request.param == "events":
         path = tmp_path / "incident.ndjson"
-        path.write_text(told("group", "events", group, *where, "--output", "ndjson"))
+        path.write_text(output_of("group", "events", group, *where, "--output", "ndjson"))
     else:
         path = tmp_path / "watched.sqlite"
-        told("watch", "--once", "--store", str(path), *where)
+        output_of("watch", "--once", "--store", str(path), *where)
     return path
 
 
 @pytest.mark.parametrize("cluster", ["ours"], indirect=True, scope="module")
 def test_recorded_incident_is_shown_in_all_views(cluster, open_page, finds_nothing, recording):
     group = cluster.modern
-    why = json.loads(told("group", "why", group, "--last", "0", "--bootstrap", cluster.bootstrap, "--output", "json"))
+    why = json.loads(
+        output_of("group", "why", group, "--last", "0", "--bootstrap", cluster.bootstrap, "--output", "json")
+    )
     with console_process("console", "--recording", str(recording), "--listen", "127.0.0.1:0") as console:
         page = open_page("/", at=console.url)
         expect(page.locator("[data-mode=recorded]")).to_be_visible(timeout=PATIENCE_MS)
@@ -59,16 +61,16 @@ def test_recorded_incident_is_shown_in_all_views(cluster, open_page, finds_nothi
         what_needs_a_cluster_says_so(page, finds_nothing)
 
 
-def rebalances_are_those_that_were(page, group, known):
+def rebalances_are_those_that_were(page, group, rebalances):
     tab(page, "Rebalances", "Rebalances")
     rows = page.get_by_role("table", name="Rebalances").locator("tbody tr")
-    real = [one for one in known if one["end"] != "no_rebalance"]
+    real = [one for one in rebalances if one["end"] != "no_rebalance"]
     expect(
         page.get_by_text(f"{len(real)} rebalances in this time span, of {len(real)} in the journal.")
     ).to_be_visible()
     causes = [text.strip() for text in rows.locator(".cause").all_inner_texts()]
-    told_there = [one["cause"].replace("_", " ").lower() for one in reversed(real)]
-    assert [cause for cause in causes if cause in told_there] == told_there
+    expected_causes = [one["cause"].replace("_", " ").lower() for one in reversed(real)]
+    assert [cause for cause in causes if cause in expected_causes] == expected_causes
     rows.filter(has_text="member left").filter(has_text=f"{group}-guest").get_by_role("link").first.click()
     soon(page.get_by_role("heading", name="Moved partitions")).to_be_visible()
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from browser.lively import gone_on, make_live, many_groups, serve_groups, status_of, wide_status
+from browser.lively import changed_status, make_live, many_groups, serve_groups, status_of, wide_status
 
 pytestmark = pytest.mark.slow
 VIEWS = (
@@ -90,8 +90,8 @@ def test_events_of_group_with_many_members_leak_nothing(canned, open_page):
 
     def hear(first, last):
         for look in range(first, last):
-            told = {**gone_on(status, look), "sentence": f"It was looked at {look} times."}
-            canned.push("group", {"status": told})
+            new_status = {**changed_status(status, look), "sentence": f"It was looked at {look} times."}
+            canned.push("group", {"status": new_status})
         tab.page.get_by_text(f"looked at {last - 1} times").wait_for(timeout=60_000)
 
     hear(0, 5)

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from browser.expecting import expect
-from browser.lively import gone_on, make_live, many_groups, serve_groups, wide_status
+from browser.lively import changed_status, make_live, many_groups, serve_groups, wide_status
 
 DRAWN_MOST = 100
 FIRST_VIEW_MS = 1000
@@ -36,9 +36,9 @@ def test_first_view_requests_each_answer_and_module_only_once(canned, open_page)
     page = open_page("/groups")
     page.get_by_text("50 groups of 500 need attention.").wait_for()
 
-    asked = [path for path in canned.asked if path != "/static/icon.svg"]
-    assert sorted(asked) == sorted(set(asked))
-    modules = {path for path in asked if path.endswith((".js", ".mjs"))}
+    paths = [path for path in canned.paths if path != "/static/icon.svg"]
+    assert sorted(paths) == sorted(set(paths))
+    modules = {path for path in paths if path.endswith((".js", ".mjs"))}
     named = page.evaluate(
         "[...document.querySelectorAll('link[rel=modulepreload]')].map(it => new URL(it.href).pathname)"
     )
@@ -57,7 +57,7 @@ def test_groups_sampled_before_stream_opened_are_requested_again(canned, open_pa
     canned.push("looked", {"at_ms": 1})
 
     page.get_by_text("3 groups of 30 need attention.").wait_for()
-    assert canned.asked.count("/api/v1/groups") == 2
+    assert canned.paths.count("/api/v1/groups") == 2
 
 
 def test_list_of_5000_groups_draws_only_visible_rows(canned, open_page):
@@ -116,12 +116,14 @@ def test_events_of_group_with_many_members_redraw_only_visible_rows(canned, open
     page.locator("[data-stream=open]").wait_for()
     page.get_by_role("heading", level=1).wait_for()
     for looks in range(1, 6):
-        canned.push("group", {"status": {**gone_on(status, looks), "sentence": f"It was looked at {looks} times."}})
+        canned.push(
+            "group", {"status": {**changed_status(status, looks), "sentence": f"It was looked at {looks} times."}}
+        )
 
     page.get_by_text("It was looked at 5 times.").wait_for()
     assert page.locator("*").count() < NODES_MOST
-    asked = Counter(path.partition("?")[0] for path in canned.asked if path.startswith("/api/"))
-    assert max(asked.values()) <= 2  # five times the events must not cause five times the requests
+    counts = Counter(path.partition("?")[0] for path in canned.paths if path.startswith("/api/"))
+    assert max(counts.values()) <= 2  # five times the events must not cause five times the requests
 
 
 SCROLL = """async box => {

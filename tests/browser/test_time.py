@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from urllib.parse import parse_qs, urlsplit
 
-from browser.answers import told
+from browser.answers import with_schema
 from browser.expecting import expect
 from browser.lively import cluster, make_live, refuse, rows, serve_groups, status_of
 
@@ -52,7 +52,7 @@ def test_group_events_update_views_of_group(canned, open_page):
     canned.push("group", {"status": {**status_of("checkout"), "sentence": "checkout has just changed."}})
 
     page.get_by_text("checkout has just changed.").wait_for()
-    assert "/api/v1/stream?group=checkout" in canned.asked
+    assert "/api/v1/stream?group=checkout" in canned.paths
 
 
 def test_paused_view_is_unchanged_until_return_to_now(canned, open_page):
@@ -60,13 +60,13 @@ def test_paused_view_is_unchanged_until_return_to_now(canned, open_page):
     page.get_by_role("button", name="Pause").click()
     expect(page.locator("[data-mode=paused]")).to_be_visible()
     before = page.get_by_role("row").filter(has_text="billing").inner_text()
-    asked = len(canned.asked)
+    request_count = len(canned.paths)
 
     canned.push("groups", {"groups": [changed(4321)]})
 
     assert "at" in parse_qs(urlsplit(page.url).query)
     assert page.get_by_role("row").filter(has_text="billing").inner_text() == before
-    assert [one for one in canned.asked[asked:] if "/groups" in one] == []
+    assert [one for one in canned.paths[request_count:] if "/groups" in one] == []
     page.get_by_role("button", name="Back to now").click()
     expect(page.locator("[data-mode=live]")).to_be_visible()
     assert "at" not in parse_qs(urlsplit(page.url).query)
@@ -82,7 +82,7 @@ def test_selected_past_time_is_requested_and_kept_in_address(canned, open_page):
 
     expect(page.locator("tbody tr")).not_to_have_count(earlier)
     assert parse_qs(urlsplit(page.url).query)["at"] == [str(AT + 60_000)]
-    assert any(f"at={AT}" in one for one in canned.asked)
+    assert any(f"at={AT}" in one for one in canned.paths)
 
 
 def test_replay_shows_states_of_the_past(canned, open_page):
@@ -97,7 +97,7 @@ def test_replay_shows_states_of_the_past(canned, open_page):
 
 def test_lost_stream_is_reported_and_opened_again(canned, open_page):
     page = opened_live(canned, open_page)
-    asked = len([one for one in canned.asked if one == "/api/v1/groups"])
+    request_count = len([one for one in canned.paths if one == "/api/v1/groups"])
 
     canned.push("bye", {})
     expect(page.get_by_text("NOT CONNECTED")).to_be_visible()
@@ -106,7 +106,7 @@ def test_lost_stream_is_reported_and_opened_again(canned, open_page):
     expect(page.locator("[data-mode=live]").get_by_text("LIVE", exact=True)).to_be_visible()
     canned.push("groups", {"groups": [changed(77)]})
     expect(page.get_by_role("row").filter(has_text="billing")).to_contain_text("STALL")
-    assert asked >= 1
+    assert request_count >= 1
 
 
 def test_unreachable_console_makes_values_unknown(canned, open_page, problems):
@@ -128,7 +128,7 @@ def test_unreachable_console_makes_values_unknown(canned, open_page, problems):
 
 def test_health_of_groups_is_unknown_at_past_time_without_offsets(canned, open_page):
     serve_groups(canned, [{**row, "health": None, "lag": None} for row in rows()])
-    canned.answers["/api/v1/doctor"] = lambda _: told("doctor", examined=5, findings=[], unknown=5)
+    canned.answers["/api/v1/doctor"] = lambda _: with_schema("doctor", examined=5, findings=[], unknown=5)
     page = open_page(f"/groups?at={AT}")
     expect(page.get_by_text("5 groups; the health of all is unknown.")).to_be_visible()
 
@@ -142,17 +142,17 @@ def test_recording_is_shown_without_stream(canned, open_page):
 
     expect(page.locator("[data-mode=recorded]")).to_be_visible()
     expect(page.get_by_text("9 rebalances in this time span, of 9 in the journal.")).to_be_visible()
-    assert not any("/stream" in one for one in canned.asked)
+    assert not any("/stream" in one for one in canned.paths)
 
 
 def test_journal_found_after_page_load_is_shown_without_reload(canned, open_page):
-    told = cluster()
-    nobody = {"kind": None, "since_ms": None, "until_ms": None, "stale": False, "why_not": "not read yet"}
-    canned.answers["/api/v1/cluster"] = lambda _: {**told, "journal": nobody}
+    body = cluster()
+    unread_journal = {"kind": None, "since_ms": None, "until_ms": None, "stale": False, "why_not": "not read yet"}
+    canned.answers["/api/v1/cluster"] = lambda _: {**body, "journal": unread_journal}
     page = open_page("/groups")
     page.get_by_text("no journal").wait_for()
 
-    canned.answers["/api/v1/cluster"] = lambda _: {**told, "journal": {**told["journal"], "kind": "own watcher"}}
+    canned.answers["/api/v1/cluster"] = lambda _: {**body, "journal": {**body["journal"], "kind": "own watcher"}}
 
     page.get_by_text("own watcher").wait_for()
     expect(page.get_by_role("slider", name="moment that is shown")).to_be_visible()
@@ -179,8 +179,8 @@ def test_replay_of_past_stops_at_latest_moment(canned, open_page):
 
 
 def test_step_forward_from_past_reaches_time_after_page_load(canned, open_page):
-    told = {**cluster(), "now_ms": AT}
-    canned.answers["/api/v1/cluster"] = lambda _: told
+    body = {**cluster(), "now_ms": AT}
+    canned.answers["/api/v1/cluster"] = lambda _: body
     page = open_page(f"/groups?at={AT - 1_000}")
     slider = page.get_by_role("slider", name="moment that is shown")
     expect(slider).to_have_value(str(AT - 1_000))

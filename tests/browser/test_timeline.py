@@ -33,15 +33,15 @@ def press(page, *keys):
 
 def test_arrow_keys_select_rebalance_and_enter_opens_it(timeline):
     page = timeline("checkout")
-    told = rebalances("checkout")
+    body = rebalances("checkout")
 
     press(page, "ArrowRight", "ArrowRight")
-    expect(page.locator(".timeline-read")).to_have_attribute("data-round", told[1]["id"])
-    expect(page.locator(".timeline-read")).to_contain_text(told[1]["sentence"])
+    expect(page.locator(".timeline-read")).to_have_attribute("data-round", body[1]["id"])
+    expect(page.locator(".timeline-read")).to_contain_text(body[1]["sentence"])
     press(page, "End", "Enter")
-    expect(page.locator("body")).to_have_attribute("data-opened", told[-1]["id"])
+    expect(page.locator("body")).to_have_attribute("data-opened", body[-1]["id"])
     press(page, "Home")
-    expect(page.locator(".timeline-read")).to_have_attribute("data-round", told[0]["id"])
+    expect(page.locator(".timeline-read")).to_have_attribute("data-round", body[0]["id"])
 
 
 def test_up_and_down_keys_select_member_and_show_its_assignment(timeline):
@@ -96,11 +96,11 @@ def test_partitions_of_a_silent_member_are_not_drawn_as_owned(timeline):
 
 def test_counts_of_timeline_equal_drawn_members_and_rows(timeline):
     page = timeline("checkout")
-    told = answer("GET", "groups/checkout/timeline", {}).body["timeline"]
+    content = answer("GET", "groups/checkout/timeline", {}).body["timeline"]
 
     rows = page.locator(".timeline-label").count()
     expect(page.locator(".timeline-tools .push")).to_have_text(
-        f"{len(told['lanes'])} members in {rows} rows, 6 rebalances in {len(told['columns'])} rounds"
+        f"{len(content['lanes'])} members in {rows} rows, 6 rebalances in {len(content['columns'])} rounds"
     )
     expect(page.locator(".timeline-chart")).to_have_attribute("aria-label", re.compile(f"members in {rows} rows"))
 
@@ -202,9 +202,9 @@ def test_what_if_board_shows_moved_partitions(timeline):
 
 def test_timeline_reports_group_without_members(canned, open_page):
     set_stage(canned)
-    told = answer("GET", "groups/reports/timeline", {}).body
-    told["timeline"] |= {"lanes": [], "columns": []}
-    canned.answers["/api/v1/groups/reports/timeline"] = lambda _: told
+    body = answer("GET", "groups/reports/timeline", {}).body
+    body["timeline"] |= {"lanes": [], "columns": []}
+    canned.answers["/api/v1/groups/reports/timeline"] = lambda _: body
 
     page = staged(open_page(stage_of("reports")))
 

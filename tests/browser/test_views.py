@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from browser.answers import Answer, told
+from browser.answers import Answer, with_schema
 from browser.expecting import expect
 from browser.lively import make_live
 
@@ -98,7 +98,7 @@ def test_rebalance_outside_time_span_is_opened_from_address(canned, open_page):
     page = open_page("/groups/checkout/rebalances/2?from=1700000200000&until=1700000250000")
 
     page.get_by_role("heading", name="Moved partitions").wait_for()
-    assert any("rebalances" in asked and "from" not in asked for asked in canned.asked)
+    assert any("rebalances" in path and "from" not in path for path in canned.paths)
 
 
 def test_what_if_form_is_filled_from_address(open_page):
@@ -113,10 +113,10 @@ def test_what_if_request_contains_only_form_values(open_page):
     page.get_by_role("combobox", name="Kill").select_option(index=1)
     page.get_by_role("combobox", name="How it ends").select_option("it stops polling")
 
-    with page.expect_request("**/what-if") as asked:
+    with page.expect_request("**/what-if") as request:
         page.get_by_role("button", name="Predict").click()
 
-    body = asked.value.post_data_json
+    body = request.value.post_data_json
     assert (body["add"], body["kill"][0].endswith(":poll")) == (None, True)
     page.get_by_role("table", name="Assignors compared").wait_for()
     page.get_by_role("button", name="Copy as Markdown").click()
@@ -160,7 +160,9 @@ def test_view_is_copied_as_command_and_markdown(open_page):
 
 
 def test_failed_request_is_shown_with_advice(canned, open_page, problems):
-    canned.answers["/api/v1/doctor"] = lambda _: Answer(503, told("console.error", error="no answer", advice="retry"))
+    canned.answers["/api/v1/doctor"] = lambda _: Answer(
+        503, with_schema("console.error", error="no answer", advice="retry")
+    )
     page = open_page("/doctor")
 
     page.get_by_role("alert").first.wait_for()
@@ -195,7 +197,7 @@ def test_advice_on_stalled_partition_links_to_its_next_record(canned, open_page)
         "rule": "stalled", "severity": "error", "group": "checkout", "sentence": "orders-0 stalls", "advice": "look",
         "confidence": "high", "member": None, "partitions": ["orders-0"], "evidence": [],
     }  # fmt: skip
-    canned.answers["/api/v1/doctor"] = lambda _: told("doctor", examined=1, findings=[finding])
+    canned.answers["/api/v1/doctor"] = lambda _: with_schema("doctor", examined=1, findings=[finding])
     page = open_page("/doctor")
 
     page.get_by_role("link", name="peek at the next record of orders-0").click()

@@ -114,8 +114,8 @@ def _rebalances(page: Page, cluster: WatchedCluster, group: str) -> None:
     page.get_by_role("table", name="Rebalances").get_by_role("rowheader").get_by_role("link").last.click()
     for heading in ("Moved partitions", "Phases", "Evidence"):
         soon(page.get_by_role("heading", name=heading)).to_be_visible()
-    told = "journal" if cluster.is_ours else "inferred"
-    expect(page.locator("p.chips").get_by_text(told, exact=True)).to_be_visible()
+    origin = "journal" if cluster.is_ours else "inferred"
+    expect(page.locator("p.chips").get_by_text(origin, exact=True)).to_be_visible()
     expect(page.locator("p.chips")).to_contain_text("proven" if cluster.is_ours else "confidence")
 
 
@@ -137,8 +137,8 @@ def _partitions(page: Page, cluster: WatchedCluster, group: str) -> None:
         for partition in cluster.crew.partitions_of(name):
             row = row_of(page, "Partitions", f"{group}-{partition}")
             expect(cell(row, 2)).to_contain_text(name)
-            for place, said in ((3, each), (4, each), (5, "0")):
-                soon(cell(row, place)).to_have_text(said)
+            for place, text in ((3, each), (4, each), (5, "0")):
+                soon(cell(row, place)).to_have_text(text)
     page.get_by_role("button", name=f"peek at the records of {group}-0").click()
     look = page.get_by_role("region", name=f"records of {group}-0")
     soon(look).to_contain_text(f"Committed: {each}. The log reaches from 0 to {each}.")
