@@ -115,6 +115,26 @@ class TestDepartedMember:
 
         assert (finding.cause, finding.confidence) == ("SESSION_TIMEOUT", "medium")
 
+    @pytest.mark.parametrize(("silent_s", "also", "confidence"), [(3, (), "high"), (6, ("SESSION_TIMEOUT",), "low")])
+    def test_watched_departure_after_a_commit_within_the_last_heartbeat_interval_of_a_session_names_both_causes(
+        self, stage, silent_s, also, confidence
+    ):
+        self.find(stage, 10_000)
+        second_comes(stage)
+        for offset in range(7, 20):
+            stage.advance(1_000)
+            stage.beat("m1", 3)
+            stage.beat("m2", 3)
+            assert stage.commit({("t", 2): offset}, member_id="m2", generation=3, version=9) == [0]
+        for _ in range(silent_s):
+            stage.advance(1_000)
+            stage.beat("m1", 3)
+        stage.beat("m2", -1)
+
+        finding = stage.findings()[-1]
+
+        assert (finding.cause, finding.also, finding.confidence) == ("MEMBER_LEFT", also, confidence)
+
     def test_watched_departure_with_unknown_session_timeout_is_member_departed(self, stage):
         self.find(stage, None)
         second_comes(stage)

@@ -51,6 +51,8 @@ LOST_IN_FAILOVER: Final = (
 """Causes of departures that a failover of the coordinator explains if the member sent no request since."""
 CLOCK_MS: Final = 250
 """Largest assumed error of a time that was measured on another machine's clock, in ms."""
+CONSUMER_HEARTBEAT_MS: Final = 5_000
+"""Default of ``group.consumer.heartbeat.interval.ms``."""
 REJOIN_MS: Final = 3_000
 """Default of ``heartbeat.interval.ms``: longest time until a member notices a rebalance, in ms."""
 
@@ -127,10 +129,7 @@ def find_departure(departure: Departure) -> Finding:
     if poll_ms is not None and _matches_missed_poll(departure, poll_ms):
         stopped = _stopped_polling(departure, poll_ms)
     if session_ms is not None and _cannot_have_expired(departure, session_ms):
-        if departure.member.instance_id is not None:
-            return _removed(departure, session_ms)
-        left = _left(departure, session_ms, poll_ms)
-        return left if stopped is None else _either(stopped, left, "or its process restarted")
+        return _before_expiry(departure, session_ms, poll_ms, stopped)
     if session_ms is None or not _matches_expiry(departure, session_ms):
         return stopped or _unknown(departure)
     expired = _expired(departure, session_ms)
@@ -140,6 +139,22 @@ def find_departure(departure: Departure) -> Finding:
     if abs(silent_ms - poll_ms) < abs(silent_ms - session_ms):
         return _either(stopped, expired, f"or its session expired (session timeout {limit(session_ms)})")
     return _either(expired, stopped, f"or it did not poll within max.poll.interval.ms ({limit(poll_ms)})")
+
+
+def _before_expiry(departure: Departure, session_ms: int, poll_ms: int | None, stopped: Finding | None) -> Finding:
+    """Return the cause of a departure before the session can have expired, as far as commits show."""
+    is_late = _may_have_late_heartbeat(departure, session_ms)
+    if departure.member.instance_id is not None:
+        removed = _removed(departure, session_ms)
+        return _either(_expired(departure, session_ms), removed, "or was removed") if is_late else removed
+    left = _left(departure, session_ms, poll_ms)
+    if stopped is not None:
+        return _either(stopped, left, "or its process restarted")
+    if not is_late:
+        return left
+    return _either(
+        left, _expired(departure, session_ms), f"or its session expired (session timeout {limit(session_ms)})"
+    )
 
 
 def _either(likelier: Finding, other: Finding, text: str) -> Finding:
@@ -181,6 +196,16 @@ def _cannot_have_expired(departure: Departure, session_ms: int) -> bool:
     if departure.out_by_ms - departure.signs.since_ms < session_ms - min(CLOCK_MS, session_ms // 10):
         return True
     return departure.signs.last_commit_ms is not None and departure.silent_ms < session_ms * 2 // 3
+
+
+def _may_have_late_heartbeat(departure: Departure, session_ms: int) -> bool:
+    """Return True if the member of a consumer group committed after the last heartbeat of an expired session.
+
+    A commit does not renew the session in a consumer group, and the heartbeat interval is an option of the broker.
+    """
+    if not departure.is_consumer or departure.out_by_ms - departure.signs.since_ms < session_ms - CLOCK_MS:
+        return False
+    return departure.silent_ms >= session_ms - CONSUMER_HEARTBEAT_MS - CLOCK_MS
 
 
 def _matches_expiry(departure: Departure, session_ms: int) -> bool:
