@@ -14,7 +14,7 @@ from support.security.alice import AS_ALICE, ASKS_FOR_RIGHTS
 
 pytestmark = pytest.mark.ours
 NOTE = re.compile(
-    r"; User:alice needs (?P<right>[A-Z_]+) on (?P<what>.+): kafka-acls --bootstrap-server 127\.0\.0\.1:\d+ --add"
+    r"; User:alice needs (?P<right>[A-Z_]+) on (?P<what>.+): kohort acls add --bootstrap 127\.0\.0\.1:\d+"
     r" --allow-principal User:alice --operation (?P<operation>[A-Z_]+) --(?P<kind>[a-z-]+)(?: (?P<name>\S+))?$"
 )
 TYPES = {"topic": "topic", "group": "group", "transactional-id": "transactional_id", "cluster": "cluster"}
@@ -81,7 +81,7 @@ def places() -> Iterator[tuple[kohort.Admin, dict[str, str]]]:
 
 
 def granted(note: str) -> AclBinding:
-    assert note.count("kafka-acls") == 1, note
+    assert note.count("kohort acls add") == 1, note
     found = NOTE.search(note)
     assert found is not None, note
     assert found["right"] == found["operation"]

@@ -48,6 +48,8 @@ def test_single_node_cannot_be_stopped():
             broker.stop_node(1)
     with pytest.raises(ConfigError, match="nodes=0"):
         kohort.Broker(nodes=0)
+    with pytest.raises(ConfigError, match=r"unknown option 'brokers': nodes= is the number of brokers"):
+        kohort.Broker(brokers=3)
 
 
 def test_nodes_stop_and_start_on_the_callers_loop():

@@ -119,6 +119,17 @@ def test_metrics_on_public_address_need_allow_anyone():
     assert "allow it with --metrics-allow-anyone (kohort.metrics.allow.anyone=true)" in result.stderr
 
 
+def test_serve_without_metrics_extra_ends_before_it_creates_data(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    result = CliRunner().invoke(
+        main, ["serve", "--listen", "127.0.0.1:0", "--data", str(tmp_path / "data"), "--metrics", "127.0.0.1:0"]
+    )
+
+    assert result.exit_code == 1
+    assert "pip install 'kohort[metrics]'" in result.stderr
+    assert not (tmp_path / "data").exists()
+
+
 def test_serve_prints_address_of_metrics():
     with (
         Served("--metrics", "127.0.0.1:0", "--metrics-compat", "jmx") as served,

@@ -25,7 +25,7 @@ BOB = {
     "sasl_username": "bob",
     "sasl_password": "planted-secret",
 }
-ACLS = "kafka-acls --bootstrap-server a:1 --add --allow-principal"
+ACLS = "kohort acls add --bootstrap a:1 --allow-principal"
 
 
 def denial_message(cls: type, code: ErrorCode, name: str = "", **options: object) -> str:

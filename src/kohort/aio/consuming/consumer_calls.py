@@ -77,7 +77,10 @@ class ImmediateCalls(OtherNames, ABC):
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Consume these partitions without group management. Replaces the previous ``assign``.
 
-        Raises UsageError after ``subscribe`` (until ``unsubscribe``), and for values that are no TopicPartition.
+        A pair (topic, number) is a partition, too. As in Java, a partition may not exist yet: polls return no records
+        of it, and a warning is logged.
+
+        Raises UsageError after ``subscribe`` (until ``unsubscribe``), and for values that are no partition.
         """
         with self._use() as machine, self._held:
             machine.assign(partitions)

@@ -105,6 +105,8 @@ class Broker:
         """
         if nodes < 1:
             raise ConfigError(f"nodes={nodes}: expected at least 1")
+        if "brokers" in words:
+            raise ConfigError("unknown option 'brokers': nodes= is the number of brokers")
         self._nodes = nodes
         given = dict(EMBEDDED_DEFAULTS)
         if listen is not None:

@@ -128,6 +128,8 @@ def serve(
         )
         if console is not None:
             require_console()
+        if config.metrics_listen is not None:
+            _require_metrics()
         _run(config, nodes, folder, port_file, output, console, console_config)
     except KohortError as error:
         click.echo(f"kohort serve: {error}", err=True)
@@ -187,6 +189,13 @@ def _check_host_and_port(given: Mapping[str, Any], pairs: Mapping[str, str]) -> 
 def _warn_ignored(where: str, names: Sequence[str]) -> None:
     if names:
         logging.getLogger("kohort.serve").warning("%s: ignored options without effect: %s", where, ", ".join(names))
+
+
+def _require_metrics() -> None:
+    """Raise MissingExtra before the broker listens if the package of --metrics is missing."""
+    from kohort.metrics.exposition import check_extra
+
+    check_extra()
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from kohort.errors import ApiError, ErrorCode
 
 
 class DeniedResource(NamedTuple):
-    """A kind of resource, the flag of kafka-acls for it, and the operations that clients need on it."""
+    """A kind of resource, the flag of `kohort acls add` for it, and the operations that clients need on it."""
 
     resource: str
     flag: str
@@ -56,6 +56,6 @@ def missing_right(config: ClientConfig, denied: DeniedResource, operation: str, 
     resource = denied.resource if of_cluster else f"{denied.resource} {name!r}"
     principal = principal_of(config)
     server = config.bootstrap_servers[0]
-    command = f"kafka-acls --bootstrap-server {server} --add --allow-principal {quote(principal or 'User:NAME')}"
+    command = f"kohort acls add --bootstrap {server} --allow-principal {quote(principal or 'User:NAME')}"
     granted = f"{command} --operation {operation} {denied.flag}" + ("" if of_cluster else f" {quote(name)}")
     return f"; {principal or 'this client'} needs {operation} on {resource}: {granted}"
