@@ -146,7 +146,7 @@ def test_checkpoint_of_a_pipeline_with_other_topics_is_rejected(spark: Any, clus
     orders, rates = cluster.new_topic(), cluster.new_topic()
     run(spark, cluster, tmp_path, orders, rates)
 
-    with pytest.raises(KohortError, match="is the checkpoint of"):
+    with pytest.raises(KohortError, match="is the checkpoint for topics"):
         run(spark, cluster, tmp_path, rates, orders)
 
 
