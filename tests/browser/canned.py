@@ -79,7 +79,7 @@ class CannedConsole(ThreadingHTTPServer):
 class CannedRequest(BaseHTTPRequestHandler):
     server: CannedConsole
     protocol_version = "HTTP/1.1"
-    HEADERS: ClassVar = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+    HEADERS: ClassVar = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin"}
 
     def do_GET(self) -> None:
         with suppress(OSError):  # the browser tab was closed

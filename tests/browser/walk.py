@@ -219,7 +219,7 @@ def _topics(page: Page, cluster: WatchedCluster) -> None:
     expect(table).not_to_contain_text("__consumer_offsets")
     page.get_by_label("show internal topics").check()
     expect(table).to_contain_text("__consumer_offsets")
-    page.get_by_role("link", name=cluster.idle).click()
+    page.get_by_role("rowheader").get_by_role("link", name=cluster.idle).click()
     row = row_of(page, "Partitions", "3")
     soon(cell(row, 5)).to_have_text(f"{(READ + WAITING) // PARTITIONS}")
     cards = page.locator("dl.cards > div")

@@ -92,7 +92,7 @@ def test_every_answer_has_security_headers(client):
     for path in ("/", "/static/app.js", "/static/nope.js", "/api/v1/groups", "/api/v1/nope", "/groups/any/overview"):
         response = client.ask("GET", path)
         assert response.headers["x-content-type-options"] == "nosniff"
-        assert response.headers["referrer-policy"] == "no-referrer"
+        assert response.headers["referrer-policy"] == "same-origin"
         assert "default-src 'none'" in response.headers["content-security-policy"]
         assert "unsafe" not in response.headers["content-security-policy"]
     assert "'sha256-" in client.ask("GET", "/").headers["content-security-policy"]
