@@ -37,7 +37,7 @@ def make(bootstrap: str, topic: str) -> Callable[..., AsyncConsumerGroup]:
 class Writer(AsyncGroupHandler):
     def __init__(self) -> None:
         self.events: list[str] = []
-        self.seen: list[int] = []
+        self.handled: list[int] = []
         self.sessions: list[set[int]] = []
         self.tasks: set[str] = set()
 
@@ -52,7 +52,7 @@ class Writer(AsyncGroupHandler):
             session.mark_message(record)
 
     async def handle(self, record):
-        self.seen.append(int(record.value))
+        self.handled.append(int(record.value))
 
     async def cleanup(self, session):
         self.events.append("cleanup")
@@ -90,12 +90,12 @@ def test_each_partition_has_a_task_and_marks_are_committed(bootstrap, producer, 
     async def story() -> None:
         async with make() as group:
             running = asyncio.create_task(group.run(topic, handler))
-            await until(lambda: len(handler.seen) == 100)
+            await until(lambda: len(handler.handled) == 100)
             group.stop()
             await running
 
     run(story())
-    assert sorted(handler.seen) == list(range(100))
+    assert sorted(handler.handled) == list(range(100))
     assert handler.events == ["setup", "cleanup"]
     assert handler.tasks == {f"kohort-claim-{topic}-{n}" for n in range(4)}
     assert committed(bootstrap, topic, topic) == 100
@@ -109,21 +109,21 @@ def test_rebalance_starts_a_new_session_without_loss(producer, make, topic, stra
     async def story() -> None:
         async with make(partition_assignment_strategy=strategy) as one:
             running = asyncio.create_task(one.run(topic, first))
-            await until(lambda: len(first.seen) >= 200)
+            await until(lambda: len(first.handled) >= 200)
             async with make(partition_assignment_strategy=strategy) as two:
                 running_too = asyncio.create_task(two.run(topic, second))
                 await until(lambda: [len(s) for s in first.sessions[-1:] + second.sessions[-1:]] == [2, 2])
                 await asyncio.to_thread(send, producer, topic, 200, 200)
-                await until(lambda: len(first.seen) + len(second.seen) >= 400)
+                await until(lambda: len(first.handled) + len(second.handled) >= 400)
             await running_too
             await until(lambda: first.sessions[-1] == {0, 1, 2, 3})
             await asyncio.to_thread(send, producer, topic, 100, 400)
-            await until(lambda: len(first.seen) + len(second.seen) >= 500)
+            await until(lambda: len(first.handled) + len(second.handled) >= 500)
             one.stop()
             await running
 
     run(story())
-    assert sorted(first.seen + second.seen) == list(range(500)), "all of it, none of it twice"
+    assert sorted(first.handled + second.handled) == list(range(500)), "all of it, none of it twice"
 
 
 def test_handler_error_ends_the_session_and_names_the_partition(bootstrap, producer, make, topic):
@@ -143,13 +143,13 @@ def test_handler_error_ends_the_session_and_names_the_partition(bootstrap, produ
                 await group.run(topic, handler)
             assert handler.events == ["setup", "cleanup"]
             running = asyncio.create_task(group.run(topic, again))
-            await until(lambda: len(again.seen) == 5)
+            await until(lambda: len(again.handled) == 5)
             running.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await running
 
     run(story())
-    assert again.seen == [5, 6, 7, 8, 9], "the next session begins behind what was marked"
+    assert again.handled == [5, 6, 7, 8, 9], "the next session begins behind what was marked"
     assert again.events == ["setup", "cleanup"], "a cancelled run ends its session in order"
     assert committed(bootstrap, topic, topic) == 10
 
@@ -180,7 +180,7 @@ def test_slow_claim_does_not_delay_other_claims(producer, make, topic):
             async def handle(self, record):
                 if record.partition == 0:
                     await gate.wait()
-                handler.seen.append(int(record.value))
+                handler.handled.append(int(record.value))
 
         async with make(max_processing_time_ms=20, fetch_max_bytes=20_000) as group:
             running = asyncio.create_task(group.run(topic, Slow()))
@@ -188,15 +188,15 @@ def test_slow_claim_does_not_delay_other_claims(producer, make, topic):
             for n in range(0, 80, 2):
                 producer.send(topic, b"%d" % n, partition=0, headers=fill)
                 await producer.send(topic, b"%d" % (n + 1), partition=1, headers=fill)
-            await until(lambda: len(handler.seen) == 40)
-            assert all(n % 2 for n in handler.seen)
+            await until(lambda: len(handler.handled) == 40)
+            assert all(n % 2 for n in handler.handled)
             gate.set()
-            await until(lambda: len(handler.seen) == 80)
+            await until(lambda: len(handler.handled) == 80)
             group.stop()
             await running
 
     run(story())
-    assert [n for n in handler.seen if n % 2 == 0] == list(range(0, 80, 2))
+    assert [n for n in handler.handled if n % 2 == 0] == list(range(0, 80, 2))
 
 
 def test_manual_commit_waits_until_it_is_persisted(bootstrap, producer, make, topic):

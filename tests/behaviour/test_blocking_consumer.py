@@ -82,7 +82,7 @@ class Worker(threading.Thread):
     def __init__(self, make: Callable[..., kohort.Consumer], topic: str, **options: object) -> None:
         super().__init__(daemon=True)
         self.owned: set[int] = set()
-        self.seen: list[int] = []
+        self.values_read: list[int] = []
         self.stopping = False
         self.failure: Exception | None = None
         options = {"session_timeout_ms": 6000, "heartbeat_interval_ms": 200, "enable_auto_commit": True, **options}
@@ -102,7 +102,7 @@ class Worker(threading.Thread):
     def run(self) -> None:
         try:
             while not self.stopping:
-                self.seen += [int(r.value) for r in self.consumer.poll(100)]
+                self.values_read += [int(r.value) for r in self.consumer.poll(100)]
         except Exception as error:  # noqa: BLE001  # raised again by stop()
             self.failure = error
 
@@ -141,12 +141,12 @@ def test_group_of_three_threads_survives_a_dead_member(producer, consumer, worke
             sorted(n for w in workers for n in w.owned) == list(range(6)) and all(len(w.owned) == 2 for w in workers)
         )
     )
-    until(lambda: {n for w in workers for n in w.seen} == set(range(60)))
+    until(lambda: {n for w in workers for n in w.values_read} == set(range(60)))
 
     workers[0].vanish()
     until(lambda: sorted(n for w in workers for n in w.owned) == list(range(6)))
     send(producer, topic, 60, first=60)
-    until(lambda: {n for w in workers for n in w.seen} == set(range(120)))
+    until(lambda: {n for w in workers for n in w.values_read} == set(range(120)))
 
     for worker in workers[1:]:
         worker.stop()

@@ -42,7 +42,7 @@ def group(bootstrap: str, topic: str) -> Iterator[Callable[..., ConsumerGroup]]:
 class Writer(GroupHandler):
     def __init__(self) -> None:
         self.events: list[str] = []
-        self.seen: list[int] = []
+        self.handled: list[int] = []
         self.sessions: list[set[int]] = []
         self.threads: set[str] = set()
 
@@ -57,7 +57,7 @@ class Writer(GroupHandler):
             session.mark_message(record)
 
     def handle(self, record):
-        self.seen.append(int(record.value))
+        self.handled.append(int(record.value))
 
     def cleanup(self, session):
         self.events.append("cleanup")
@@ -100,10 +100,10 @@ def test_each_partition_has_a_thread_and_marks_are_committed(bootstrap, producer
     send(producer, topic, 100)
     handler = Writer()
     running = Running(group(), topic, handler)
-    eventually(lambda: len(handler.seen) == 100)
+    eventually(lambda: len(handler.handled) == 100)
     running.stop()
 
-    assert sorted(handler.seen) == list(range(100))
+    assert sorted(handler.handled) == list(range(100))
     assert handler.events == ["setup", "cleanup"]
     assert handler.sessions == [{0, 1, 2, 3}]
     assert handler.threads == {f"kohort-claim-{topic}-{n}" for n in range(4)}
@@ -115,20 +115,20 @@ def test_rebalance_starts_a_new_session_of_threads_without_loss(producer, group,
     send(producer, topic, 200)
     first, second = Writer(), Writer()
     one = Running(group(partition_assignment_strategy=strategy), topic, first)
-    eventually(lambda: len(first.seen) >= 200)
+    eventually(lambda: len(first.handled) >= 200)
     two = Running(group(partition_assignment_strategy=strategy), topic, second)
     eventually(lambda: [len(s) for s in (first.sessions[-1:] + second.sessions[-1:])] == [2, 2])
     send(producer, topic, 200, first=200)
-    eventually(lambda: len(first.seen) + len(second.seen) >= 400)
+    eventually(lambda: len(first.handled) + len(second.handled) >= 400)
 
     two.stop()
     two.group.close()
     eventually(lambda: first.sessions[-1] == {0, 1, 2, 3})
     send(producer, topic, 100, first=400)
-    eventually(lambda: len(first.seen) + len(second.seen) >= 500)
+    eventually(lambda: len(first.handled) + len(second.handled) >= 500)
     one.stop()
 
-    assert sorted(first.seen + second.seen) == list(range(500)), "all of it, none of it twice"
+    assert sorted(first.handled + second.handled) == list(range(500)), "all of it, none of it twice"
     for handler in (first, second):
         assert handler.events == ["setup", "cleanup"] * (len(handler.events) // 2)
 
@@ -154,9 +154,9 @@ def test_handler_error_in_a_thread_ends_the_session_and_names_the_partition(boot
 
     again = Writer()
     running = Running(members, topic, again)
-    eventually(lambda: len(again.seen) == 5)
+    eventually(lambda: len(again.handled) == 5)
     running.stop()
-    assert again.seen == [5, 6, 7, 8, 9], "the next session begins behind what was marked"
+    assert again.handled == [5, 6, 7, 8, 9], "the next session begins behind what was marked"
 
 
 def test_slow_claim_in_a_thread_does_not_delay_other_claims(producer, group, topic):
@@ -176,13 +176,13 @@ def test_slow_claim_in_a_thread_does_not_delay_other_claims(producer, group, top
         producer.flush()
         producer.send(topic, b"%d" % (n + 1), partition=1, headers=[("fill", b"x" * 1000)])
         producer.flush()
-    eventually(lambda: len(handler.seen) == 100, "partition 1 was held up by partition 0")
-    assert all(n % 2 for n in handler.seen)
+    eventually(lambda: len(handler.handled) == 100, "partition 1 was held up by partition 0")
+    assert all(n % 2 for n in handler.handled)
 
     gate.set()
-    eventually(lambda: len(handler.seen) == 200)
+    eventually(lambda: len(handler.handled) == 200)
     running.stop()
-    assert [n for n in handler.seen if n % 2 == 0] == list(range(0, 200, 2))
+    assert [n for n in handler.handled if n % 2 == 0] == list(range(0, 200, 2))
 
 
 def test_first_returning_handler_ends_the_session_as_in_sarama(producer, group, topic):
@@ -198,7 +198,7 @@ def test_first_returning_handler_ends_the_session_as_in_sarama(producer, group, 
     for _ in range(4):
         members.consume(topic, handler)
 
-    assert handler.seen == list(range(8))
+    assert handler.handled == list(range(8))
     assert handler.events == ["setup", "cleanup"] * 4
 
 
@@ -222,7 +222,7 @@ def test_manual_commit_and_reset_offset(bootstrap, producer, group, topic):
 
     handler = ManualCommits()
     running = Running(group(enable_auto_commit=False), topic, handler)
-    eventually(lambda: len(handler.seen) == 10)
+    eventually(lambda: len(handler.handled) == 10)
     running.stop()
 
     assert handler.before == 7
@@ -348,7 +348,7 @@ def test_handler_that_never_returns_is_logged_and_the_member_expires(producer, g
         lambda: other.sessions and other.sessions[-1] == {0, 1, 2, 3},
         "the group never went on without the stuck member",
     )
-    eventually(lambda: len(other.seen) == 40)
+    eventually(lambda: len(other.handled) == 40)
     eventually(lambda: f"kohort-claim-{topic}-" in caplog.text and "has not returned" in caplog.text)
 
     two.stop()
@@ -358,7 +358,7 @@ def test_handler_that_never_returns_is_logged_and_the_member_expires(producer, g
         lambda: len(stuck.sessions) > 1 and stuck.sessions[-1] == {0, 1, 2, 3}, "the stuck member did not come back"
     )
     one.stop()
-    assert sorted(other.seen) == list(range(40))
-    assert len(stuck.seen) <= 4, "one record each was in the stuck handlers' hands"
+    assert sorted(other.handled) == list(range(40))
+    assert len(stuck.handled) <= 4, "one record each was in the stuck handlers' hands"
     # either the member leaves, or the coordinator ends the rebalance without it
     assert "consumer poll timeout has expired" in caplog.text or "lost generation" in caplog.text

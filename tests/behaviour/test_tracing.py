@@ -33,7 +33,7 @@ class TelemetryRecorder:
         self.meter_provider = MeterProvider([self._reader])
 
     @property
-    def given(self) -> dict[str, object]:
+    def providers(self) -> dict[str, object]:
         return {"tracer_provider": self.tracer_provider, "meter_provider": self.meter_provider}
 
     def spans(self, operation: str = "") -> Sequence[ReadableSpan]:
@@ -61,7 +61,7 @@ def recorder() -> TelemetryRecorder:
 def test_sent_record_has_a_span_and_carries_its_context(bootstrap: str, topic: str, recorder: TelemetryRecorder):
     host, port = bootstrap.split(":")
     with kohort.Producer(bootstrap_servers=bootstrap, client_id="importer") as producer:
-        kohort.instrument(producer, **recorder.given)
+        kohort.instrument(producer, **recorder.providers)
         with recorder.tracer_provider.get_tracer("app").start_as_current_span("request") as parent:
             headers = {"from": "FRA", "traceparent": "of somebody else"}
             place = producer.send(topic, b"v", "LH400", partition=1, headers=headers).result()
@@ -94,7 +94,7 @@ def test_sent_record_has_a_span_and_carries_its_context(bootstrap: str, topic: s
 
 def test_failed_send_records_the_error(bootstrap: str, topic: str, recorder: TelemetryRecorder):
     with kohort.Producer(bootstrap_servers=bootstrap, max_request_size=500) as producer:
-        kohort.instrument(producer, **recorder.given)
+        kohort.instrument(producer, **recorder.providers)
         with pytest.raises(kohort.ApiError):
             producer.send(topic, bytes(1000))
         with pytest.raises(UsageError):
@@ -108,7 +108,7 @@ def test_failed_send_records_the_error(bootstrap: str, topic: str, recorder: Tel
 
 def test_batch_span_is_parent_of_record_spans(bootstrap: str, topic: str, recorder: TelemetryRecorder):
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
-        kohort.instrument(producer, **recorder.given)
+        kohort.instrument(producer, **recorder.providers)
         for delivery in producer.send_batch(topic, 0, [b"a", (b"k", b"b"), (b"k", b"c", {"h": b"x"})]):
             delivery.result(60_000)
         eventually(lambda: recorder.spans("send"))
@@ -118,7 +118,7 @@ def test_batch_span_is_parent_of_record_spans(bootstrap: str, topic: str, record
     assert whole.attributes["messaging.batch.message_count"] == 3
     assert "error.type" not in empty.attributes
     with kohort.Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", group_id=topic) as consumer:
-        kohort.instrument(consumer, **recorder.given)
+        kohort.instrument(consumer, **recorder.providers)
         consumer.subscribe(topic)
         records = []
         while len(records) < 3:
@@ -133,7 +133,7 @@ def test_batch_span_is_parent_of_record_spans(bootstrap: str, topic: str, record
 
 def fill(bootstrap: str, topic: str, recorder: TelemetryRecorder, count: int) -> None:
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
-        kohort.instrument(producer, **recorder.given)
+        kohort.instrument(producer, **recorder.providers)
         for n in range(count):
             producer.send(topic, b"%d" % n, partition=0).result()
 
@@ -142,7 +142,7 @@ def test_iteration_has_a_span_for_each_record(bootstrap: str, topic: str, record
     fill(bootstrap, topic, recorder, 3)
     records = []
     with kohort.Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
-        kohort.instrument(consumer, **recorder.given)
+        kohort.instrument(consumer, **recorder.providers)
         consumer.assign([kohort.TopicPartition(topic, 0)])
         for record in consumer:
             records.append((record.offset, trace.get_current_span().get_span_context().span_id))
@@ -175,7 +175,7 @@ def test_handler_has_a_span_for_each_record(bootstrap: str, topic: str, recorder
                     raise ValueError("bad record")
 
     with kohort.ConsumerGroup(bootstrap_servers=bootstrap, group_id=topic, auto_offset_reset="earliest") as group:
-        kohort.instrument(group, **recorder.given)
+        kohort.instrument(group, **recorder.providers)
         with pytest.raises(kohort.HandlerFailed):
             group.run(topic, Handler())
 
@@ -195,7 +195,7 @@ def test_each_asyncio_task_has_its_own_context(bootstrap: str, topic: str, recor
 
     async def story() -> None:
         async with kohort.AsyncProducer(bootstrap_servers=bootstrap) as producer:
-            kohort.instrument(producer, **recorder.given)
+            kohort.instrument(producer, **recorder.providers)
             for n in range(4):
                 await producer.send_and_wait(topic, b"%d" % n, partition=n % 2)
             assert await producer.send_batch(topic, 0, []) == []
@@ -212,10 +212,10 @@ def test_each_asyncio_task_has_its_own_context(bootstrap: str, topic: str, recor
                         group.stop()
 
         async with group:
-            kohort.instrument(group, **recorder.given)
+            kohort.instrument(group, **recorder.providers)
             await group.run(topic, Handler())
         async with kohort.AsyncConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
-            instrumentation = kohort.instrument(consumer, **recorder.given)
+            instrumentation = kohort.instrument(consumer, **recorder.providers)
             consumer.assign([kohort.TopicPartition(topic, 0)])
             record = await consumer.getone()
             with instrumentation.process(record):
@@ -247,7 +247,7 @@ def test_malformed_trace_headers_are_ignored(bootstrap: str, topic: str, recorde
     with kohort.Producer(bootstrap_servers=bootstrap) as producer:
         producer.send(topic, b"v", partition=0, headers=[("traceparent", rubbish)]).result()
     with kohort.Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
-        instrumentation = kohort.instrument(consumer, **recorder.given)
+        instrumentation = kohort.instrument(consumer, **recorder.providers)
         consumer.assign([kohort.TopicPartition(topic, 0)])
         records = consumer.poll(10_000)
         with instrumentation.process(records):
@@ -265,7 +265,7 @@ def test_stopped_instrumentation_restores_methods_and_holds_no_reference(
     bootstrap: str, topic: str, recorder: TelemetryRecorder
 ):
     producer = kohort.Producer(bootstrap_servers=bootstrap)
-    instrumentation = kohort.instrument(producer, **recorder.given)
+    instrumentation = kohort.instrument(producer, **recorder.providers)
     assert kohort.instrument(producer) is instrumentation
     producer.send(topic, b"v").result()
     instrumentation.stop()
@@ -275,7 +275,7 @@ def test_stopped_instrumentation_restores_methods_and_holds_no_reference(
     eventually(lambda: len(recorder.spans("send")) == 1)
 
     consumer = kohort.Consumer(bootstrap_servers=bootstrap)
-    kohort.instrument(consumer, **recorder.given)
+    kohort.instrument(consumer, **recorder.providers)
     reference = weakref.ref(consumer)
     consumer.close()
     del consumer

@@ -49,14 +49,14 @@ def _row(incidents: Incidents, name: str, number: int) -> dict[str, Any]:
         }
         for n, look in enumerate(looks)
     ]  # fmt: skip
-    known = number % 3 != 2
+    is_measured = number % 3 != 2
     return {
         "name": name, "topic_id": f"{number:022d}", "internal": False, "partitions": looks[0].partition_counts[name],
         "without_leader": 0, "out_of_sync": looks[0].partition_counts[name], "offsets": 4_000,
-        "size_bytes": 5_000_000 if known else None, "records_per_s": 12.5 if known else None,
-        "cleanup_policy": "delete" if known else None, "retention_ms": "604800000" if known else None,
-        "retention_bytes": "-1" if known else None, "groups": groups, "groups_in_all": len(groups),
-        "unknown": {} if known else {"size": WHY_NOT, "rate": "a rate needs two samples", "options": WHY_NOT},
+        "size_bytes": 5_000_000 if is_measured else None, "records_per_s": 12.5 if is_measured else None,
+        "cleanup_policy": "delete" if is_measured else None, "retention_ms": "604800000" if is_measured else None,
+        "retention_bytes": "-1" if is_measured else None, "groups": groups, "groups_in_all": len(groups),
+        "unknown": {} if is_measured else {"size": WHY_NOT, "rate": "a rate needs two samples", "options": WHY_NOT},
     }  # fmt: skip
 
 

@@ -99,9 +99,9 @@ def test_record_search_is_in_address_and_tells_what_it_searched(canned, open_pag
     assert query(page) == {"text": "<i>of", "in": "key,value"}
     page.get_by_role("button", name="Search earlier records").click()
     expect(page.get_by_role("table", name="Records").get_by_role("rowheader").first).to_have_text("0: 60")
-    asked = [path for path in canned.paths if "/records?" in path][-1]
-    assert "ranges=0%3A60-80" in asked
-    assert "text=%3Ci%3Eof" in asked
+    request_path = [path for path in canned.paths if "/records?" in path][-1]
+    assert "ranges=0%3A60-80" in request_path
+    assert "text=%3Ci%3Eof" in request_path
     page.get_by_text("What was searched").click()
     expect(page.get_by_text("partition 0: offsets 60 to 79; its log has 0 to 99")).to_be_visible()
 

@@ -211,8 +211,8 @@ def test_help_lists_keys_of_all_views(open_page):
     page.keyboard.press("?")
 
     help_text = page.get_by_role("dialog")
-    for said in ("topics", "zoom in", "of a group: what-if", "of a group: causes", "of a group: offsets"):
-        expect(help_text).to_contain_text(said)
+    for text in ("topics", "zoom in", "of a group: what-if", "of a group: causes", "of a group: offsets"):
+        expect(help_text).to_contain_text(text)
 
 
 def test_rebalance_view_shows_joins_of_members(open_page):

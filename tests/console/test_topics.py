@@ -36,16 +36,16 @@ def search_on(client, way, query):
     found, answers, ranges = [], 0, None
     while ranges is not None or not answers:
         more = "" if ranges is None else f"&ranges={ranges}"
-        told = client.get(f"/topics/{TOPIC}/records?{query}{more}").json
-        found, ranges, answers = found + told["records"], told[way], answers + 1
+        content = client.get(f"/topics/{TOPIC}/records?{query}{more}").json
+        found, ranges, answers = found + content["records"], content[way], answers + 1
     return sorted((one["partition"], one["offset"]) for one in found), answers
 
 
 def test_topic_list_has_size_configuration_and_groups(orders, notes, client):
-    told = client.get("/topics").json
-    rows = {row["name"]: row for row in told["topics"]}
-    assert (told["left_out"], [row["internal"] for row in told["topics"]]) == (
-        0, sorted(row["internal"] for row in told["topics"]),
+    content = client.get("/topics").json
+    rows = {row["name"]: row for row in content["topics"]}
+    assert (content["left_out"], [row["internal"] for row in content["topics"]]) == (
+        0, sorted(row["internal"] for row in content["topics"]),
     )  # fmt: skip
     row = rows[notes]
     assert (row["partitions"], row["offsets"], row["without_leader"], row["out_of_sync"]) == (3, 30, 0, 0)
@@ -59,15 +59,15 @@ def test_topic_list_has_size_configuration_and_groups(orders, notes, client):
 
 
 def test_topic_answer_has_partitions_and_overridden_options_first(notes, client):
-    told = client.get(f"/topics/{notes}").json
-    assert [(p["partition"], p["log_start_offset"], p["log_end_offset"]) for p in told["partitions"]] == [
+    content = client.get(f"/topics/{notes}").json
+    assert [(p["partition"], p["log_start_offset"], p["log_end_offset"]) for p in content["partitions"]] == [
         (0, 0, 10), (1, 0, 10), (2, 0, 10),
     ]  # fmt: skip
-    assert all(p["size_bytes"] > 100 and p["isr"] == p["replicas"] for p in told["partitions"])
-    names = [(one["name"], one["source"]) for one in told["options"]]
+    assert all(p["size_bytes"] > 100 and p["isr"] == p["replicas"] for p in content["partitions"])
+    names = [(one["name"], one["source"]) for one in content["options"]]
     assert names[:2] == [("cleanup.policy", "topic"), ("retention.ms", "topic")]
     assert all(source != "topic" for _, source in names[2:])
-    assert told["topic"]["unknown"].keys() <= {"rate"}
+    assert content["topic"]["unknown"].keys() <= {"rate"}
 
 
 def test_node_answer_has_size_of_logs(notes, client):
@@ -79,20 +79,22 @@ def test_node_answer_has_size_of_logs(notes, client):
 
 def test_records_without_parameters_are_the_last_of_each_partition(notes, client, monkeypatch):
     monkeypatch.setattr("kohort.console.topic_queries.MOST_MATCHES", 6)
-    told = client.get(f"/topics/{notes}/records").json
-    assert offsets(told) == [(p, o) for p in range(3) for o in (8, 9)]
-    assert [one["timestamp_ms"] for one in told["records"]] == sorted(one["timestamp_ms"] for one in told["records"])
-    assert (told["later"], told["earlier"], told["stopped"]) == (None, "0:6-8,1:6-8,2:6-8", None)
+    content = client.get(f"/topics/{notes}/records").json
+    assert offsets(content) == [(p, o) for p in range(3) for o in (8, 9)]
+    assert [one["timestamp_ms"] for one in content["records"]] == sorted(
+        one["timestamp_ms"] for one in content["records"]
+    )
+    assert (content["later"], content["earlier"], content["stopped"]) == (None, "0:6-8,1:6-8,2:6-8", None)
     every, answers = search_on(client, "earlier", "")
     assert every == [(p, o) for p in range(3) for o in range(10)]
     assert answers == 5
 
 
 def test_records_start_at_offset_or_time(notes, client):
-    told = client.get(f"/topics/{notes}/records?partition=1&offset=7").json
-    assert offsets(told) == [(1, 7), (1, 8), (1, 9)]
-    told = client.get(f"/topics/{notes}/records?time=1700000025000").json
-    assert offsets(told) == [(0, 9), (1, 8), (1, 9), (2, 8), (2, 9)]
+    content = client.get(f"/topics/{notes}/records?partition=1&offset=7").json
+    assert offsets(content) == [(1, 7), (1, 8), (1, 9)]
+    content = client.get(f"/topics/{notes}/records?time=1700000025000").json
+    assert offsets(content) == [(0, 9), (1, 8), (1, 9), (2, 8), (2, 9)]
     assert offsets(client.get(f"/topics/{notes}/records?time=1900000000000").json) == []
     assert len(client.get(f"/topics/{notes}/records?start=first").json["records"]) == 30
 
@@ -110,19 +112,19 @@ def test_records_start_at_offset_or_time(notes, client):
     ],
 )
 def test_search_finds_text_in_chosen_parts(notes, client, query, count):
-    told = client.get(f"/topics/{notes}/records?{query}").json
-    assert len(told["records"]) == count
-    assert told["searched_records"] == 30
-    assert {(one["first"], one["until"]) for one in told["searched"]} == {(0, 10)}
-    assert (told["earlier"], told["later"], told["stopped"]) == (None, None, None)
+    content = client.get(f"/topics/{notes}/records?{query}").json
+    assert len(content["records"]) == count
+    assert content["searched_records"] == 30
+    assert {(one["first"], one["until"]) for one in content["searched"]} == {(0, 10)}
+    assert (content["earlier"], content["later"], content["stopped"]) == (None, None, None)
 
 
 @pytest.mark.parametrize(("limit", "value"), [("records", 7), ("bytes", 200), ("matches", 4)])
 def test_search_stops_at_limit_and_continues_without_gap(notes, client, monkeypatch, limit, value):
     monkeypatch.setattr(searching, f"MOST_{limit.upper()}", value)
-    told = client.get(f"/topics/{notes}/records?text=key&start=first").json
-    assert told["stopped"] == limit
-    assert told["searched_records"] < 30
+    content = client.get(f"/topics/{notes}/records?text=key&start=first").json
+    assert content["stopped"] == limit
+    assert content["searched_records"] < 30
     every, answers = search_on(client, "later", "text=key&start=first")
     assert every == [(p, o) for p in range(3) for o in range(10)]
     assert answers > 1
@@ -131,9 +133,9 @@ def test_search_stops_at_limit_and_continues_without_gap(notes, client, monkeypa
 def test_search_stops_at_time_limit_and_names_it(notes, client, monkeypatch):
     monkeypatch.setattr(searching, "MOST_S", -1.0)
     monkeypatch.setattr(searching, "POLL_MS", 0)
-    told = client.get(f"/topics/{notes}/records?text=key").json
-    assert told["stopped"] == "time"
-    assert told["later"] is not None
+    content = client.get(f"/topics/{notes}/records?text=key").json
+    assert content["stopped"] == "time"
+    assert content["later"] is not None
 
 
 def test_records_are_text_or_base64_and_long_ones_are_cut(broker, client):
@@ -163,33 +165,33 @@ def test_search_passes_offsets_without_records(broker, client):
             producer.begin_transaction()
             producer.send(TOPIC, f"value-{n}".encode())
             producer.commit_transaction()
-    told = client.get(f"/topics/{TOPIC}/records?text=value").json
-    assert (told["searched_records"], [one["until"] for one in told["searched"]]) == (3, [6])
-    assert offsets(told) == [(0, 0), (0, 2), (0, 4)]
+    content = client.get(f"/topics/{TOPIC}/records?text=value").json
+    assert (content["searched_records"], [one["until"] for one in content["searched"]]) == (3, [6])
+    assert offsets(content) == [(0, 0), (0, 2), (0, 4)]
 
 
 def test_topic_with_too_many_partitions_needs_choice_of_partition(broker, client, monkeypatch):
     monkeypatch.setattr(searching, "MOST_PARTITIONS", 2)
     with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics({TOPIC: 3})
-    told = client.get(f"/topics/{TOPIC}/records")
-    assert (told.status, told.json["error"]) == (400, f"topic '{TOPIC}' has 3 partitions: choose one of them")
+    response = client.get(f"/topics/{TOPIC}/records")
+    assert (response.status, response.json["error"]) == (400, f"topic '{TOPIC}' has 3 partitions: choose one of them")
     assert client.get(f"/topics/{TOPIC}/records?partition=2").status == 200
 
 
 def test_topics_above_limit_are_counted(notes, client, monkeypatch):
     with_all = client.get("/topics").json["topics"]
     monkeypatch.setattr("kohort.console.topic_queries.MOST_TOPICS", 1)
-    told = client.get("/topics").json
-    assert (len(told["topics"]), told["left_out"]) == (1, len(with_all) - 1)
+    content = client.get("/topics").json
+    assert (len(content["topics"]), content["left_out"]) == (1, len(with_all) - 1)
 
 
 def test_offsets_of_partitions_above_limit_are_unknown(notes, client, monkeypatch):
     monkeypatch.setattr("kohort.console.topic_queries.MOST_PARTITIONS", 2)
-    told = client.get(f"/topics/{notes}").json
-    assert [p["log_end_offset"] for p in told["partitions"]] == [10, 10, None]
-    assert (told["topic"]["offsets"], told["topic"]["size_bytes"]) == (None, None)
-    assert "more partitions" in told["topic"]["unknown"]["offsets"]
+    content = client.get(f"/topics/{notes}").json
+    assert [p["log_end_offset"] for p in content["partitions"]] == [10, 10, None]
+    assert (content["topic"]["offsets"], content["topic"]["size_bytes"]) == (None, None)
+    assert "more partitions" in content["topic"]["unknown"]["offsets"]
 
 
 def test_rate_of_topic_is_growth_since_an_earlier_query():
@@ -223,6 +225,6 @@ def test_rates_keep_samples_of_limited_number_of_topics():
 
 def test_hostile_topic_names_are_not_found_as_text(client):
     for name in (EVIL, "a/b", "\u202e", "x" * 30_000, "../groups"):
-        told = client.get(f"/topics/{in_path(name)}/records")
-        assert told.status in (400, 404, 409), (name[:20], told.body)
-        assert told.headers["content-type"] == "application/json"
+        response = client.get(f"/topics/{in_path(name)}/records")
+        assert response.status in (400, 404, 409), (name[:20], response.body)
+        assert response.headers["content-type"] == "application/json"

@@ -133,12 +133,12 @@ def test_group_answer_hides_topics_without_right(site):
 
 def test_describe_right_on_topic_shows_offsets_but_no_options_sizes_or_records(site):
     site.allow("topic", "seen")
-    told = site.client.get("/topics/seen").json
-    assert [(one["log_start_offset"], one["log_end_offset"], one["size_bytes"]) for one in told["partitions"]] == [
+    content = site.client.get("/topics/seen").json
+    assert [(one["log_start_offset"], one["log_end_offset"], one["size_bytes"]) for one in content["partitions"]] == [
         (0, 5, None)
     ]
-    assert (told["options"], told["topic"]["cleanup_policy"], told["topic"]["groups"]) == (None, None, [])
-    assert told["topic"]["unknown"] == {
+    assert (content["options"], content["topic"]["cleanup_policy"], content["topic"]["groups"]) == (None, None, [])
+    assert content["topic"]["unknown"] == {
         "size": "the user lacks DESCRIBE on the cluster",
         "rate": "a rate needs two samples, some seconds apart",
         "options": "the user lacks DESCRIBE_CONFIGS on the topic",
@@ -159,10 +159,10 @@ def test_topic_views_show_what_each_further_right_allows(site):
         ("group", "open", "describe"), ("cluster", "kafka-cluster", "describe"),
     ):  # fmt: skip
         site.allow(kind, name, operation)
-    told = site.client.get("/topics/seen").json
-    assert [one["group"] for one in told["topic"]["groups"]] == ["open"]
-    assert told["topic"]["size_bytes"] > 0
-    assert told["topic"]["cleanup_policy"] == "delete"
+    content = site.client.get("/topics/seen").json
+    assert [one["group"] for one in content["topic"]["groups"]] == ["open"]
+    assert content["topic"]["size_bytes"] > 0
+    assert content["topic"]["cleanup_policy"] == "delete"
     assert len(site.client.get("/topics/seen/records?text=x").json["records"]) == 5
     assert "hidden" not in site.client.get("/topics").body.decode()
     assert site.client.get("/nodes").json["nodes"][0]["log_bytes"] > 0

@@ -18,7 +18,7 @@ from support.campaign.verdicts import Verdict, judge
 
 AT_ONCE: Final = 12
 STALL_S: Final = 9.5
-TOLD_S: Final = 3.0
+REPORT_DELAY_S: Final = 3.0
 """Longest delay until ``kohort group why`` reports a rebalance: a watcher samples a few times per second."""
 BROKER_ACTIONS: Final = ("restart", "kill", "stall")
 
@@ -87,7 +87,7 @@ def run_campaign(
 
 
 def _judge_all(ground: CampaignBroker, stories: Sequence[GroupRun]) -> list[Verdict]:
-    time.sleep(TOLD_S)
+    time.sleep(REPORT_DELAY_S)
     return [v for story in stories for v in judge(ground.name, story.noted, ground.findings(story.plan.group))]
 
 

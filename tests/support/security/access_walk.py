@@ -30,7 +30,7 @@ from support.security.secured_cluster import PASSWORDS, SecuredCluster
 from support.waiting import eventually
 
 USER = "bob"
-NOBODY = "nobody"
+SCRATCH_USER = "nobody"
 """User of requests that alter quotas, credentials and ACLs."""
 EXACT = 0
 """Match type of a quota filter: exact name."""
@@ -157,8 +157,8 @@ class WalkedCluster:
         broker, things = self._broker, self.things
         topic = broker._described(things.topic)
         made = broker._described(things.new_topic)
-        user = [UserName(name=NOBODY)]
-        quotas = QuotaFilterComponent(entity_type="user", match_type=EXACT, match=NOBODY)
+        user = [UserName(name=SCRATCH_USER)]
+        quotas = QuotaFilterComponent(entity_type="user", match_type=EXACT, match=SCRATCH_USER)
         found = {
             "topic": (topic.error_code, len(topic.partitions)),
             "new topic": (made.error_code, len(made.partitions)),
@@ -171,7 +171,7 @@ class WalkedCluster:
                 (r.error_code, len(r.credential_infos))
                 for r in broker.ask(DescribeUserScramCredentialsRequest(users=user), 0).results
             ],
-            "ACLs": len(broker.ask(DescribeAclsRequest(**all_of(NOBODY)), 3).resources),
+            "ACLs": len(broker.ask(DescribeAclsRequest(**all_of(SCRATCH_USER)), 3).resources),
         }  # fmt: skip
         if topic.error_code == 0:
             found["retention"] = broker._option(int(ResourceType.TOPIC), things.topic, "retention.ms")

@@ -72,16 +72,16 @@ class Administrator:
         if deleted and (kind < 0.4 or len(self.sizes) < 2):
             topic = self.chance.choice(deleted)
             self.sizes[topic] = self.chance.randint(1, 4)
-            self.both.told.append(f"{topic} is made")
+            self.both.transcript.append(f"{topic} is made")
             self.both.create(topic.partition("-")[0], self.sizes[topic])
         elif kind < 0.7:
             topic = self.chance.choice([*self.sizes])
             self.sizes[topic] += self.chance.randint(1, 3)
-            self.both.told.append(f"{topic} grows to {self.sizes[topic]}")
+            self.both.transcript.append(f"{topic} grows to {self.sizes[topic]}")
             self.both.grow(topic, self.sizes[topic])
         else:
             topic = self.chance.choice([*self.sizes])
-            self.both.told.append(f"{topic} is deleted")
+            self.both.transcript.append(f"{topic} is deleted")
             self.both.delete(topic)
             del self.sizes[topic]
         self.both.await_partition_count(self.group, topic, self.sizes.get(topic, 0))

@@ -54,10 +54,10 @@ class FedChance(random.Random):
 
     def __init__(self) -> None:
         super().__init__(7)
-        self.told: deque[int] = deque()
+        self.ids: deque[int] = deque()
 
     def getrandbits(self, k: int) -> int:
-        return self.told.popleft() if k == 128 and self.told else super().getrandbits(k)
+        return self.ids.popleft() if k == 128 and self.ids else super().getrandbits(k)
 
 
 class FedStage(BrokerStage):
@@ -68,7 +68,7 @@ class FedStage(BrokerStage):
         super().start()
 
     def push_id(self, value: bytes) -> None:
-        self.chance.told.append(int.from_bytes(value, "big"))
+        self.chance.ids.append(int.from_bytes(value, "big"))
 
 
 def assign_without_delay(bootstrap: str, *, set_it: bool) -> None:
@@ -99,7 +99,7 @@ class Both:
         self.mark = self.theirs.mark
         self.words = Words(self.mark)
         self._begun = time.monotonic()
-        self.told: list[str] = []
+        self.transcript: list[str] = []
         """Requests so far, one line each."""
         self._wires: dict[str, tuple[Client, Any]] = {}
         self.waiting: dict[str, tuple[Message, int]] = {}
@@ -155,7 +155,7 @@ class Both:
 
     def ask(self, actor: str, message: Message, version: int) -> dict[str, Any]:
         """Send a request of ``actor`` to both brokers; return the matching responses by actor."""
-        self.told.append(f"{actor}: v{version} {self.words.plain(message)}")
+        self.transcript.append(f"{actor}: v{version} {self.words.plain(message)}")
         message = fitted(message, version)
         self.waiting[actor] = (message, version)
         ours, theirs = self._wires.setdefault(actor, self._connect(actor))
@@ -167,7 +167,7 @@ class Both:
             theirs.send(self._own(message, 1), version)
         ours.send(self._own(message, 0), version)
         self.ours.advance(1)  # a search for topics does one step per millisecond
-        self.ours.chance.told.clear()
+        self.ours.chance.ids.clear()
         answered = {
             name: answer for name in sorted(self.waiting) if (answer := self._wires[name][0].take()) is not None
         }

@@ -23,12 +23,12 @@ def played(bootstrap: str, seed: str, script: Callable[[Both], None]) -> int:
     both = Both(bootstrap)
     try:
         script(both)
-        return len(both.told)
+        return len(both.transcript)
     except (Parted, AssertionError, LookupError) as error:
-        transcript = "\n".join(both.told)
+        transcript = "\n".join(both.transcript)
         ids = ", ".join(f"{name} {topic_id.hex()}" for topic_id, name in both.words.topics.items())
         raise Parted(
-            f"seed {seed}, after {len(both.told)} requests: {error}\n{transcript}\n{both.mark}: {ids}"
+            f"seed {seed}, after {len(both.transcript)} requests: {error}\n{transcript}\n{both.mark}: {ids}"
         ) from error
     finally:
         both.close()
@@ -74,17 +74,17 @@ def _change_topics(both: Both, chance: random.Random, sizes: dict[str, int]) -> 
     """Create, grow or delete a topic; wait until Kafka's coordinator knows."""
     late = f"d-{both.mark}"
     if late not in sizes:
-        both.told.append("a topic is made: d")
+        both.transcript.append("a topic is made: d")
         both.create("d", 3)
         sizes[late] = 6
     else:
         topic = chance.choice([*sizes])
         if sizes[topic] < 12:
             sizes[topic] += chance.randint(1, 3)
-            both.told.append(f"{topic} grows to {sizes[topic]}")
+            both.transcript.append(f"{topic} grows to {sizes[topic]}")
             both.grow(topic, sizes[topic])
         else:
-            both.told.append(f"{topic} is deleted")
+            both.transcript.append(f"{topic} is deleted")
             both.delete(topic)
             del sizes[topic]
     both.theirs.await_earlier_requests(f"g-{both.mark}")
