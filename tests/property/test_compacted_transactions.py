@@ -17,7 +17,7 @@ pairs = st.lists(st.tuples(st.sampled_from(KEYS), st.none() | st.text("xyz", max
 
 class CompactedTransactions(CompactingMachine):
     """``decided`` is every record that counts, by offset; ``pending`` those of each transaction that is open;
-    ``seen_ms`` when each producer wrote something last."""
+    ``last_write_ms`` when each producer wrote something last."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -36,7 +36,7 @@ EVENTS = st.one_of(
     st.tuples(st.just("is_assigned"), st.sampled_from(TARGETS)),
     st.tuples(st.just("is_moved"), st.sampled_from(TARGETS)),
     st.tuples(st.just("is_refused"), st.sampled_from(REFUSALS)),
-    st.tuples(st.just("is_refused_while_told"), st.sampled_from(REFUSALS)),
+    st.tuples(st.just("is_rejected_in_callback"), st.sampled_from(REFUSALS)),
     st.tuples(st.just("has_its_commit_refused"), st.sampled_from((ErrorCode.STALE_MEMBER_EPOCH, HANG_UP))),
     st.tuples(st.just("polls"), st.sampled_from((50, 1000, INTERVAL_MS))),
     st.tuples(st.just("is_away"), st.sampled_from((3000, 9000, 20_000))),

@@ -7,7 +7,7 @@ from kohort_lab.history.logs import WITHIN
 
 
 def note_committed_reads(facts: HistoryFacts) -> None:
-    """Set each transaction's ``seen_line``: a read_committed read of one of its records."""
+    """Set each transaction's ``read_line``: a read_committed read of one of its records."""
     values = facts.values
     for value in range(values.count):
         transaction = facts.transaction_of(value)

@@ -28,7 +28,7 @@ class ModernOwners(Watcher):
     """Owned partitions by member. Call ``look`` after every event.
 
     ``group``: current state, None unless it is a coordinated consumer group. ``stretches``: number of its lives and
-    conversions. ``spoken_for``: member ids whose owned partitions a forged heartbeat reported; they are skipped, since
+    conversions. ``forged``: member ids whose owned partitions a forged heartbeat reported; they are skipped, since
     the coordinator has to believe the heartbeat, as in Kafka.
 
     Exception: a conversion during a cooperative rebalance. A partition that the classic generation revokes has no owner
