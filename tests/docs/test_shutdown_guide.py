@@ -58,7 +58,7 @@ RUNS = {
 
 
 class Program:
-    """A recipe of the page as a process, and its output."""
+    """Process that runs a recipe and collects its output."""
 
     def __init__(self, name: str, folder: Path, bootstrap: str) -> None:
         (folder / name).write_text(RECIPES[name])
