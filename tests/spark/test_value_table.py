@@ -185,9 +185,7 @@ def differences(table: tuple[Value, ...], found: Rows, expected: Rows) -> list[t
     ]
 
 
-def test_each_reader_decodes_json_values_as_the_value_table_expects(
-    new_york: Any, cluster: Any, tmp_path: Path
-) -> None:
+def test_each_reader_decodes_json_values_to_the_expected_values(new_york: Any, cluster: Any, tmp_path: Path) -> None:
     from pyspark.sql.functions import from_json
 
     schema, records, columns = wide(JSON)

@@ -419,7 +419,7 @@ class ConsumerMachine:
 CLOSE_MS: Final = 30_000
 """Default timeout of ``close()`` while a broker is connected, in ms, as in Java's client."""
 DISCONNECTED_MS: Final = 2000
-"""Default timeout of ``close()`` without a connection, in ms: long enough for one reconnect."""
+"""Default timeout in ms of ``close()`` if no broker is connected: long enough for one reconnect."""
 
 
 class CloseTimeout:

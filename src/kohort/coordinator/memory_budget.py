@@ -27,7 +27,7 @@ OFFSET_BYTES: Final = 400
 NAME_BYTES: Final = 100
 PARTITION_BYTES: Final = 400
 TOPIC_BYTES: Final = 150
-"""Estimated memory in bytes of one topic. All estimates are for names of ``USUAL_NAME`` letters."""
+"""Estimated memory in bytes of one topic. All estimates assume names of 100 letters (``USUAL_NAME``)."""
 USUAL_NAME: Final = 100
 LETTER_BYTES: Final = 4
 NAME_LETTER_BYTES: Final = 4 * LETTER_BYTES
@@ -74,7 +74,7 @@ class MemoryBudget:
         self.refused = 0
 
     def admit(self, added: Added, all_groups: Iterable[Groups], now_ms: int) -> bool:
-        """Return True if the memory limit allows the bytes of a request; then count them as used."""
+        """Return False if the bytes of a request exceed the memory limit. Otherwise count them as used."""
         size = added.new + added.grown
         if self.limit == NO_LIMIT or not size:
             return True

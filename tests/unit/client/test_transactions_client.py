@@ -536,7 +536,7 @@ def test_second_transaction_protocol_retries_first_batch():
     assert world.request_names()[-2:] == ["produce 0/0", "commit"]
 
 
-def test_second_transaction_protocol_repeats_commit_whose_response_was_lost():
+def test_commit_whose_response_was_lost_is_repeated_in_transaction_version_2():
     world = World(second=True).ready()
     world.transactions.begin()
     world.send()

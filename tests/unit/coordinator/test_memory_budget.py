@@ -41,7 +41,7 @@ def test_memory_limit_refuses_new_groups_and_serves_existing_ones():
     assert "group.coordinator.max.bytes" in stage.coordinator.take_notes()[0].text
 
 
-def test_deleted_groups_free_memory_below_the_limit():
+def test_expired_member_ids_release_their_share_of_the_memory_limit():
     stage = CoordinatorStage(group_coordinator_max_bytes=30_000)
     codes = [join_code(stage, group=f"g{i}") for i in range(20)]
     assert codes[-1] == ErrorCode.COORDINATOR_NOT_AVAILABLE

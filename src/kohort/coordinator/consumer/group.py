@@ -71,7 +71,7 @@ class VolatileState:
     checked_topics_version: int = -1
     """``TopicsView.version`` for which the group's topic hash is known to be unchanged."""
     topics: TopicsOfGroup | None = None
-    """Existing topics to which the group subscribes; None from the load of the group until its next heartbeat."""
+    """Existing topics to which the group subscribes. None after the group was loaded, until its next heartbeat."""
     subscriptions: dict[str, Any] = field(default_factory=dict)
     """Subscriptions used for the last target assignment, as a dict: member id -> ``ResolvedSubscription``."""
     pending_target: PendingTarget | None = None

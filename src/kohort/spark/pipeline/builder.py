@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _Call = tuple[Mapping[str, Any], str, int, str]
-"""One call of a builder method: settings, Python file, line number, and the pipeline section of the settings."""
+"""One call of a builder method: its settings, its Python file and line, and the name of the pipeline section."""
 
 
 class StreamSettings(TypedDict, total=False):

@@ -239,7 +239,7 @@ class ParquetFolder:
     def _complete_compaction(self) -> None:
         """Complete an interrupted compaction from its note file, which lists the merged file and the input files."""
         if not self._note.exists():
-            for incomplete in self._work.glob("*.parquet"):  # no note file lists these files, so they are incomplete
+            for incomplete in self._work.glob("*.parquet"):  # not complete: there is no note file
                 incomplete.unlink(missing_ok=True)
             return
         try:
