@@ -9,6 +9,7 @@ from typing import Final
 
 from kohort.config import BrokerConfig, options_of
 from kohort.config.client import PARTITIONERS, AdminConfig, ConsumerConfig, ProducerConfig
+from kohort.config.client_options import PROFILE
 from kohort.config.client_security import ClientSecurityConfig
 from kohort.config.options import Option
 from kohort.config.security_names import SAME
@@ -97,7 +98,7 @@ def client_fields() -> dict[str, str]:
     table = {option.name: option for option in options_of(AdminConfig)}
     fields = {name: type_of(option, any_case=True) for name, option in table.items()}
     fields |= {name: type_of(table[target], any_case=True) for name, target in SAME.items()}
-    fields["ssl.check.hostname"] = "bool"
+    fields |= {"ssl.check.hostname": "bool", PROFILE: "str"}
     return {name.replace(".", "_"): kind for name, kind in fields.items()}
 
 

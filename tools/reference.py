@@ -36,7 +36,8 @@ def options_page() -> str:
     parts = [
         "# Options\n",
         MADE,
-        "Names, types and defaults are Kafka's; an unknown name is refused with the nearest one.\n",
+        "Names, types and defaults are Kafka's; an unknown name is refused with the nearest one. Clients also take\n"
+        "`profile`, the name of a [cluster](../guides/connecting.md) in `clusters.toml`.\n",
     ]
     for title, config in (
         ("Broker", BrokerConfig),

@@ -36,6 +36,7 @@ AsyncConsumerGroup(bootstrap_servers=servers, group_id="g", isolation_level="com
 Producer(bootstrap_servers=servers, ack="all")  # error
 Producer(bootstrap_servers=servers, acks=2)  # error
 Producer(bootstrap_servers=servers, partitioner=lambda key: 0)  # error
+Producer(profil="prod", value_serializer="json")  # error
 AsyncProducer(bootstrap_servers=servers, compression_type="bzip2")  # error
 Admin(bootstrap_servers=9092)  # error
 AsyncAdmin(bootstrap_servers=servers, security_protocol="SASL-SSL")  # error
@@ -43,6 +44,7 @@ Broker(num_partition=3)  # error
 StagedBroker(num_partitions="three")  # error
 """
 VALID = """\
+import json
 from datetime import timedelta
 
 from kohort import Admin, AsyncConsumer, AsyncProducer, Broker, Consumer, ConsumerGroup, ConsumerOptions, Producer
@@ -58,10 +60,12 @@ def nothing(topics: object, members: object) -> dict[str, list[TopicPartition]]:
 
 
 Consumer(shared, partition_assignment_strategy=["range", nothing], auto_offset_reset=timedelta(hours=1))
+Consumer(profile="prod", group_id="g", value_deserializer=json.loads, key_deserializer=lambda key: key.decode())
 AsyncConsumer(**shared)
 Consumer({"group.id": "g", "auto.offset.reset": "by_duration:PT1H"}, bootstrap_servers="a:9092")
 ConsumerGroup(shared, max_processing_time_ms=50, group_protocol="consumer")
 Producer(bootstrap_servers="a:9092", acks=1, partitioner=lambda key, count: len(key or b"") % count)
+Producer(profile="prod", value_serializer=lambda value: json.dumps(value).encode()).send("t", {"id": 1}, "key")
 AsyncProducer(bootstrap_servers="a:9092", acks="all", compression_type="zstd", ssl_cafile="ca.pem")
 Admin(bootstrap_servers="a:9092", security_protocol="sasl_ssl", sasl_plain_username="u", sasl_plain_password="p")
 Broker({"num.partitions": 3}, broker_rack="r", log_retention_ms=1000)

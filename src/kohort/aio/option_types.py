@@ -160,6 +160,7 @@ class ClientOptions(TypedDict, total=False):
     ssl_password: str | Secret | None
     ssl_ciphers: str | Sequence[str]
     ssl_check_hostname: bool
+    profile: str
 
 
 class ConsumerOptions(ClientOptions, total=False):
