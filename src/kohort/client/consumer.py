@@ -101,8 +101,8 @@ class ConsumerMachine:
             raise UsageError(f"subscribe: the pattern must be text that is not empty, not {shown(pattern.pattern)}")
         if self.config.group_protocol == "classic":
             raise UsageError(
-                "subscribe: a SubscriptionPattern needs group.protocol=consumer, whose coordinator matches it; "
-                f"with group.protocol=classic subscribe with re.compile({shown(pattern.pattern)})"
+                "subscribe: SubscriptionPattern needs group.protocol=consumer, but this consumer has "
+                f"group.protocol=classic: subscribe with re.compile({shown(pattern.pattern)})"
             )
         self.subscription.subscribe_server_pattern(pattern)
 
@@ -146,7 +146,7 @@ class ConsumerMachine:
             self._group.commits.auto_commit(now_ms)
 
     def auto_commit(self, now_ms: int) -> bool:
-        """Start an auto-commit if it is due. Return True if it was started. A poll that waits calls it, too."""
+        """Start an auto-commit if it is due, and return True if it was started. A waiting poll repeats this call."""
         return self._group is not None and self._group.commits.auto_commit(now_ms)
 
     def resume_poll(self, now_ms: int) -> None:
@@ -219,7 +219,7 @@ class ConsumerMachine:
 
     @property
     def may_fetch(self) -> bool:
-        """False while every leader of an assigned partition has a fetch in flight."""
+        """True if a leader of assigned partitions has no fetch in flight, or if the consumer fetches from followers."""
         return not self._fetcher.all_leaders_busy()
 
     @property
@@ -270,7 +270,7 @@ class ConsumerMachine:
 
     @property
     def uncounted_records(self) -> tuple[str, int]:
-        """Topic of the open batch, and the number of its records that polls returned but metrics do not include yet."""
+        """Topic of the open batch, and the number of its returned records. Metrics do not include these records yet."""
         return ("", 0) if self._open is None else (self._open.partition.topic, self._open.at)
 
     def take_record(self, fetched: Fetched) -> Record | None:
@@ -325,7 +325,7 @@ class ConsumerMachine:
         return self._fetcher.has_ready(accepts)
 
     def take_batch_of(self, accepts: PartitionFilter) -> Fetched | None:
-        """Remove the oldest fetched batch whose partition ``accepts`` selects, and advance the position past the batch.
+        """Remove the oldest fetched batch for which ``accepts`` is True, and advance the position past the batch.
 
         Do not combine it with ``open_batch`` or ``take_batches``: it ignores a partly read batch.
         """
@@ -336,7 +336,7 @@ class ConsumerMachine:
         return fetched
 
     def return_corrupt(self, corrupt: Fetched, behind: Collection[Fetched]) -> None:
-        """Move the position back to a corrupt batch, and return the batches ``behind`` it to the buffer."""
+        """Move the position back to a corrupt batch, and put the later batches (``behind``) back into the buffer."""
         for fetched in reversed(list(behind)):
             if not self._fetcher.is_dropped(fetched) and fetched.taken_at is not None:
                 fetched.state.position = fetched.taken_at
@@ -423,7 +423,7 @@ DISCONNECTED_MS: Final = 2000
 
 
 class CloseTimeout:
-    """Deadline of a client's ``close()``: ``timeout_ms``, or by default 30 s while a broker is connected, else 2 s.
+    """Deadline of a client's ``close()``. The default timeout is 30 s, or 2 s while no broker is connected.
 
     Java's client always waits up to 30 s, but without a broker that wait is useless: no commit is possible, and the
     broker removes the member when its session expires.

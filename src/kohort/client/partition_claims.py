@@ -53,7 +53,7 @@ class ClaimState:
 
 
 class Claims:
-    """All claimed partitions of one group session. Hold the client's lock for each call, except to mark offsets."""
+    """All claimed partitions of one group session. Only calls that mark or reset offsets need no client lock."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Claims:
             claim.held = claim.state.paused = True
 
     def ask_again(self, claim: ClaimState, fetched: Fetched) -> bool:
-        """Fetch again a damaged batch and the batches after it. Return False if the damage error must be raised."""
+        """Fetch a damaged batch and the batches after it again; return False if the damage error must be raised."""
         is_asked = self._machine.refetch_damaged(fetched)
         if is_asked:
             claim.inbox.clear()

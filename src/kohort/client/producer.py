@@ -1,4 +1,4 @@
-"""Producer logic without I/O: partition of each record, batches, results."""
+"""Producer logic without I/O: choose partitions, fill batches, return the results of records."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class ProducerMachine:
         return batch, index, is_ready and self.needs_wake(batch, now_ms)
 
     def needs_wake(self, batch: ProduceBatch, now_ms: int) -> bool:
-        """True if the request engine must wake before its timer ends, because the batch is new or full.
+        """True if the request engine must wake before its timer ends: ``batch`` is full, or is due before that.
 
         Also true if the timer is in the past, because the computer was suspended.
         """

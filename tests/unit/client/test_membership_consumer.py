@@ -573,5 +573,5 @@ def test_subscription_pattern_must_be_text(stage: ScriptedCoordinator, pattern: 
 def test_subscription_pattern_with_classic_protocol_is_rejected(stage: ScriptedCoordinator):
     user = stage.user(group_id="g")
 
-    with pytest.raises(UsageError, match=r"with group.protocol=classic subscribe with re.compile"):
+    with pytest.raises(UsageError, match=r"group.protocol=classic: subscribe with re.compile"):
         user.machine.subscribe(SubscriptionPattern("t.*"))

@@ -17,9 +17,9 @@ from kohort.wire.schema import Message
 MAX_KEYS_PER_LOOKUP: Final = 1000
 
 MAX_TRIES_WITH_RESULTS: Final = 6
-"""Maximum number of attempts for a group whose coordinator is loading, once another group has a result.
+"""Maximum number of attempts while some groups have a result and others fail with a transient error.
 
-They take about 3 s.
+The attempts take about 3 s.
 """
 
 WRONG_TYPE: Final = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
@@ -31,7 +31,7 @@ A broker that disables a group type returns UNSUPPORTED_VERSION.
 
 @dataclass(slots=True, frozen=True)
 class BatchedCall:
-    """Function that builds one request for up to ``max_groups`` groups. Its response lists one result per group."""
+    """Request for up to ``max_groups`` groups at once. The response has one result for each group."""
 
     request: Callable[[Sequence[str]], Message]
     max_groups: int
@@ -42,7 +42,7 @@ class BatchedCall:
 
 @dataclass(slots=True)
 class CoordinatorCall:
-    """Function that builds a request for one group, and function that reads its response.
+    """API of a coordinator: ``request`` builds the request for one group, and ``read`` reads the response.
 
     ``read`` returns error code, message and value.
     """
@@ -60,8 +60,8 @@ class CoordinatorCall:
 def ask_coordinators(metadata: Metadata, groups: Iterable[str], call: CoordinatorCall) -> Operation[Results[str, Any]]:
     """Send a request to the coordinator of each group, in parallel; retry transient errors.
 
-    While no group has a result, retry until the deadline. Once a group has a result, retry the other groups at most
-    ``MAX_TRIES_WITH_RESULTS`` times, so that the caller soon gets the available results.
+    While no group has a result, retry until the deadline. The attempt with the first result is the first of at most
+    ``MAX_TRIES_WITH_RESULTS`` attempts, so that the caller soon gets the available results.
     """
     results: Results[str, Any] = Results()
     pending = list(dict.fromkeys(groups))

@@ -122,7 +122,7 @@ def _read(
     results: Results[PartitionOffset, FirstRecord | None],
     level: int,
 ) -> Sequence[tuple[PartitionOffset, KohortError]]:
-    """Process a Fetch response: store found records in ``results``, and advance the unfinished searches.
+    """Process a Fetch response: store the first records in ``results``, and advance the unfinished searches.
 
     Returns the searches to retry, with their errors.
     """

@@ -102,7 +102,7 @@ def _partitions(assignment: group_consumer.ConsumerGroupDescribeAssignment) -> t
 
 
 REASON: Final = "member was removed by an admin"
-"""Reason in LeaveGroup, as in Kafka's admin client. The text shows coordinators that an admin removed the member."""
+"""Start of the reason in an admin client's LeaveGroup request, as in Kafka. Coordinators log the reason."""
 
 
 def remove_group_members(

@@ -103,7 +103,7 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True)
 class TransactionListing:
-    """A transactional id and its coordinator. ``state`` is a state name of Kafka, such as ``"Ongoing"`` (KIP-664)."""
+    """A transactional id and its coordinator (KIP-664). ``state`` is Kafka's state name, such as ``"Ongoing"``."""
 
     transactional_id: str
     producer_id: int
@@ -197,7 +197,7 @@ class MemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group with its members. ``state`` is a state name of Kafka, such as ``"Stable"``.
+    """A group with its members. ``state`` is Kafka's state name, such as ``"Stable"``.
 
     ``assignor`` is empty for a classic group without members. ``group_type`` is ``"classic"`` or ``"consumer"``
     (KIP-848). In a consumer group ``group_epoch`` grows with each change of members and subscriptions, and
@@ -244,7 +244,7 @@ class PartitionOffset(NamedTuple):
 
 
 class FirstRecord(NamedTuple):
-    """Offset of a found record, and its timestamp in ms since 1970."""
+    """First record at or after an offset: the record's offset, and its timestamp in ms since 1970."""
 
     offset: int
     timestamp_ms: int

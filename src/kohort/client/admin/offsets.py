@@ -77,7 +77,7 @@ def by_leader_of(
 
 
 NAMED_OFFSETS: Final = {"latest": -1, "earliest": -2, "max_timestamp": -3}
-"""Special timestamp in ListOffsets for each named offset. ``max_timestamp`` needs version 7 (Kafka 3.0)."""
+"""Timestamp in ListOffsets that stands for each special offset. ``max_timestamp`` needs version 7 (Kafka 3.0)."""
 HIGH_WATERMARK: Final = -1
 
 
@@ -161,5 +161,5 @@ def _offset_of(tp: TopicPartition, place: int | str) -> int:
     if place == "latest":
         return HIGH_WATERMARK
     if isinstance(place, str) or place < 0:
-        raise UsageError(f"{tp}: expected an offset from 0 on or 'latest', not {place!r}")
+        raise UsageError(f"{tp}: expected 'latest' or an offset of at least 0, not {place!r}")
     return place

@@ -27,7 +27,7 @@ V = TypeVar("V")
 R = TypeVar("R")
 
 MISMATCH_ERRORS: Final = (LookupError, ValueError, TypeError, AttributeError, RuntimeError)
-"""Exceptions that an operation raises for a malformed response, with missing, duplicate or unknown items.
+"""Exceptions that an operation raises if items in a response are missing, duplicate or unknown.
 
 RuntimeError is included because Python converts StopIteration in a generator to it.
 """
@@ -36,9 +36,10 @@ CONNECTION_RETRIES: Final = 1
 
 
 class Results(Mapping[K, V]):
-    """Results of an admin call. ``results[item]`` returns an item's value (of a topic, a group...) or raises its error.
+    """Results of an admin call for several items, such as topics or groups.
 
-    The mapping contains all items; ``errors`` maps the failed items to their errors.
+    ``results[item]`` returns the item's value, or raises the item's error. The mapping contains all items; ``errors``
+    maps the failed items to their errors.
     """
 
     __slots__ = ("_values", "errors")
@@ -191,7 +192,7 @@ class AdminMachine:
         except MISMATCH_ERRORS as error:
             self._running.remove(running)
             if answers is None:
-                raise  # no broker has responded yet: the error comes from the operation or its arguments
+                raise  # without a response, the error is a fault in the operation or in its arguments
             mismatch = ProtocolError(f"{running.name}: unexpected response ({error!r})")
             mismatch.__cause__ = error
             running.promise.fail(mismatch)

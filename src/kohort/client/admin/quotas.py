@@ -15,7 +15,7 @@ from kohort.wire.messages import quotas as wire
 
 
 class QuotaMatch(IntEnum):
-    """Match used in place of the name of a user, of a client id or of an address.
+    """Value in a quota entity that stands for many users, client ids or addresses.
 
     DEFAULT: all users, client ids or addresses without a quota of their own. ANY (in filters only): every name.
     """

@@ -19,7 +19,7 @@ from kohort.wire.messages import producer_ids
 from kohort.wire.messages import transactions as wire
 
 FIRST_COORDINATOR_EPOCH: Final = 0
-"""Coordinator epoch to send for a producer without a transaction marker, as in kafka-transactions."""
+"""Coordinator epoch of an abort marker if the producer has no earlier marker, as in Kafka's kafka-transactions."""
 
 
 def describe_producers(
@@ -121,7 +121,7 @@ def describe_transactions(
     def read(answer: wire.DescribeTransactionsResponse, name: str, node_id: int) -> tuple[int, str | None, Any]:
         (found,) = answer.transaction_states
         partitions = tuple(TopicPartition(t.topic, p) for t in found.topics for p in t.partitions)
-        # Kafka reports a start time for a completed transaction, too; ignore it
+        # Kafka also reports a start time for a completed transaction: ignore it
         is_open = found.transaction_state in OPEN and found.transaction_start_time_ms >= 0
         described = TransactionDescription(
             name,

@@ -40,7 +40,7 @@ class CommitOrder:
         self._last = 0
         self._written: dict[TopicPartition, int] = {}
         self._outcome_unknown: dict[TopicPartition, PendingOffset] = {}
-        """Latest commit of each partition, if its response was lost or invalid. The broker may have written it."""
+        """Latest offset of each partition in a commit without a clear result: the broker may have written it."""
 
     def next_number(self, *, is_alone: bool) -> int:
         if is_alone:
@@ -246,7 +246,7 @@ class Commits(ConsumerSource):
         if not errors:
             self._finish(commit)
             return
-        # An error of the group has priority over errors of unknown topics: only the former needs a rejoin.
+        # Handle an error of the group before errors of unknown topics, because the member must rejoin after it.
         code = next((c for c in errors.values() if c not in UNKNOWN_TOPIC), next(iter(errors.values())))
         error = self._error(code, [p for p, c in errors.items() if c is code])
         if code in RETRIED:
@@ -277,7 +277,7 @@ class Commits(ConsumerSource):
         return {p: code for p, code in errors.items() if p not in missing}
 
     def _is_missing(self, commit: _Commit, partition: TopicPartition, topic_ids: TopicIds) -> bool:
-        """True if a retry of a partition's commit is useless.
+        """True if an unknown topic in the response is a permanent error for the partition.
 
         That is so if the partition was deleted, or will be revoked after this commit.
         """

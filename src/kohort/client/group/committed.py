@@ -33,7 +33,7 @@ Starts = dict[TopicPartition, tuple[PartitionState, int]]
 
 
 class _Query(TimedRequestState):
-    """One OffsetFetch, for a ``committed()`` call (``promise``) or for newly assigned partitions (``starts``)."""
+    """One OffsetFetch. A ``committed()`` call has a ``promise``; newly assigned partitions have ``starts``."""
 
     def __init__(self, partitions: Collection[TopicPartition], backoff: Backoff) -> None:
         super().__init__(backoff)
@@ -106,7 +106,7 @@ class CommittedOffsets(ConsumerSource):
             self._waiting.add(query)
             return
         # UNKNOWN_TOPIC_OR_PARTITION is permanent in OffsetFetch, although other APIs retry it.
-        # STALE_MEMBER_EPOCH and UNKNOWN_MEMBER_ID are retried: they end when the member has joined again.
+        # STALE_MEMBER_EPOCH and UNKNOWN_MEMBER_ID are retried: OffsetFetch succeeds after the member has rejoined.
         is_not_member = code is ErrorCode.UNKNOWN_MEMBER_ID and query.promise is None
         of_membership = code is ErrorCode.STALE_MEMBER_EPOCH or is_not_member
         passing = code.retriable or code in COORDINATOR_MOVED or of_membership

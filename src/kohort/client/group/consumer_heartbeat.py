@@ -20,9 +20,9 @@ TopicIdPartition = tuple[bytes, int]
 
 
 class LocalAssignment(NamedTuple):
-    """Assigned partitions with topic ids, and the client's own number of the target assignment.
+    """Assigned partitions with topic ids, and the number that the client gave to the target assignment.
 
-    Each changed target assignment gets another number, so that the member acknowledges each one.
+    Each changed target assignment gets the next number, so that the member acknowledges each one.
     """
 
     number: int = -1

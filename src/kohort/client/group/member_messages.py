@@ -24,13 +24,13 @@ from kohort.wire.messages import group_classic as wire
 from kohort.wire.schema import Message
 
 METADATA_WAIT_MS: Final = 10_000
-"""Maximum time in ms that a group leader waits for topic metadata. It assigns no topics that still lack metadata."""
+"""Maximum time in ms that a group leader waits for metadata. After that it assigns only topics with metadata."""
 
 
 class GroupLeader:
-    """Leader of a classic group, from its election to the member's next join.
+    """Task of a member that was elected leader of a classic group. The task ends with the next join.
 
-    It computes the assignments when it has metadata of every subscribed topic. After that it detects changes of the
+    The leader computes the assignments when it has metadata of every subscribed topic. Then it detects changes of the
     topics' partitions.
     """
 
@@ -121,7 +121,7 @@ def _member(member: wire.JoinGroupResponseMember) -> MemberSubscription:
 REASON_MAX: Final = 255
 """Maximum length of a reason in JoinGroup and LeaveGroup, as in Kafka's clients (KIP-800)."""
 JOIN_GRACE_MS: Final = 5000
-"""Time in ms between the rebalance timeout and the timeout of JoinGroup: the coordinator may respond that late."""
+"""Time in ms that a JoinGroup waits beyond the rebalance timeout. The coordinator responds when that timeout ends."""
 LEAVE_BY_LIST_FROM: Final = 3
 LastAssignment = tuple[list[TopicPartition], int]
 

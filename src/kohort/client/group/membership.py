@@ -145,7 +145,7 @@ class Rebalancing(ABC):
         self.callback = None
 
     def prepare_leave(self) -> CallbackNeeded | None:
-        """Return the last listener callback before the member leaves the group."""
+        """Stop the rebalance, and return the listener callback to run before the member leaves the group."""
         owned = tuple(self._subscription.assigned) if self._subscription.mode.is_group else ()
         self._next = self._commit = self.callback = None
         is_member = self._stop()

@@ -59,7 +59,7 @@ class ConsumerMembership(MemberSource):
         self.is_reconciling = False
         """True while callbacks of a target assignment run; a newer target assignment waits for them."""
         self._owned_is_in_flight = False
-        """True from a heartbeat with the owned partitions until a heartbeat succeeds.
+        """True after a heartbeat with owned partitions, until the next successful response to a heartbeat.
 
         No reconciliation starts meanwhile.
         """
@@ -89,7 +89,7 @@ class ConsumerMembership(MemberSource):
         self.generation = Generation(wire.JOINING_EPOCH, self.member_id)
         self.target = self.owned = NO_ASSIGNMENT
         self.is_reconciling = self._owned_is_in_flight = False
-        # In a new membership the numbers of target assignments start at 0 again.
+        # A new membership numbers its target assignments from 0 again, so forget the previous numbers.
         self._reconcilable_for, self._reconcilable_now, self._all_named_at = (-1, -1, -1), None, (-1, -1)
         self._fields.forget()
         self._request.forget_in_flight()

@@ -98,7 +98,7 @@ class Samples:
         )
 
     def _seconds(self, covered_ms: int) -> float:
-        """Return the time in seconds by which the sums of a metric are divided to get rates.
+        """Return the length in seconds of all sample windows together. A rate is a sum divided by this time.
 
         As in Kafka, each earlier window counts with its full length, even a window that does not exist yet.
         """
@@ -144,7 +144,7 @@ class CountsByName(dict[K, V]):
 
 Api = type[Message]
 JOINING: Final[frozenset[Api]] = frozenset({JoinGroupRequest, SyncGroupRequest})
-"""Requests with which a member joins a group. Kafka's join-time and sync-time are latencies of successful requests."""
+"""Requests that join a group. As in Kafka, join-time and sync-time count only successful requests."""
 
 
 class ErrorCounts:

@@ -32,7 +32,7 @@ _BATCH_MIN: Final = 61
 
 @dataclass(slots=True)
 class Span:
-    """Range of offsets and bytes of the whole batches in a Fetch response.
+    """End of the last complete batch in a Fetch response: next offset, leader epoch, size in bytes up to there.
 
     ``broken``: a batch has an invalid header, so the batches after it cannot be found.
     """

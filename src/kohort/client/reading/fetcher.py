@@ -40,7 +40,7 @@ REFRESHED: Final = LEADER_ERRORS | {
 }
 RETRIED: Final = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNKNOWN_SERVER_ERROR})
 InFlightPartitions = dict[TopicPartition, tuple[PartitionState, int, int, bytes]]
-"""Partitions of an in-flight fetch: state, position number (``run``), fetch offset and topic id of each."""
+"""Partitions of an in-flight fetch, each with its state, position number (``run``), fetch offset and topic id."""
 
 PartitionFilter = Callable[[TopicPartition], bool]
 
@@ -82,7 +82,7 @@ class Fetcher(ConsumerSource):
         return any(self.is_ready(fetched) and accepts(fetched.partition) for fetched in self._buffered)
 
     def take(self, accepts: PartitionFilter = any_partition) -> Fetched | None:
-        """Remove and return the oldest buffered data, except of paused partitions. Drop data fetched before a seek."""
+        """Remove and return the oldest buffered data. Skip paused partitions, and drop data fetched before a seek."""
         for fetched in list(self._buffered):
             if self.is_dropped(fetched):
                 self._buffered.remove(fetched)
@@ -129,7 +129,7 @@ class Fetcher(ConsumerSource):
                 self._closing.append(self._unsent(node_id, parts, by_name=not session.uses_ids, wait_ms=0, context={}))
 
     def all_leaders_busy(self) -> bool:
-        """True while each leader of an assigned partition has a fetch in flight.
+        """True while each leader of an assigned partition has a fetch in flight. False with fetches from followers.
 
         This runs after every read of bytes, so the set of leaders is cached.
         """
@@ -256,7 +256,7 @@ class Fetcher(ConsumerSource):
                 state.preferred_replica = -1
         self._metadata.request_refresh()
         self._back_off_node(sent.node_id, now_ms)
-        # Do not raise a node's first invalid response: it may be damaged in transit, and the engine has logged it.
+        # Do not raise an error for a node's first invalid response: bytes can be damaged in transit.
         is_first = self._failed[sent.node_id].failures == 1 and type(error) is ProtocolError
         if not error.retriable and not is_first:
             self._failures.append(error)

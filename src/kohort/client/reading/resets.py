@@ -46,11 +46,11 @@ class LeaderQuery(NamedTuple):
 
 
 BuildRequest = Callable[[int, list[LeaderQuery]], Unsent | None]
-"""Function that builds the request to a node for its partitions, or returns None if no request is needed."""
+"""Function that builds the request to a node for the given partitions; returns None if no request is needed."""
 
 
 class LeaderQueries:
-    """Requests to the leaders of all assigned partitions in one fetch state, repeated after a back-off.
+    """Requests to the leaders of the partitions that wait in one FetchState. Failed requests are repeated.
 
     Each partition has one request in flight. A seek or a new assignment changes the partition's position number
     (``run``), and responses to requests with the old number are ignored.
@@ -205,7 +205,7 @@ class Resets(ConsumerSource):
             self._failures.append(error)
 
     def _move_to(self, partition: TopicPartition, state: PartitionState, found: OffsetAndTimestamp) -> bool:
-        """Move the position to the listed offset. If no record matches, reset to latest and return False."""
+        """Move the position to the offset from ListOffsets. If no record matches, reset to latest and return False."""
         self._queries.succeeded()
         if found.offset < 0:
             state.await_reset("latest")

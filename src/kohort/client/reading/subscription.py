@@ -67,7 +67,7 @@ class PartitionState:
     state: FetchState = FetchState.INITIALIZING
     position: Position | None = None
     topic_id: bytes | None = None
-    """Topic id that belongs to ``position``.
+    """Id of the topic to which ``position`` refers: a recreated topic has another id.
 
     None between a seek and the next fetch, and if the cluster has no topic ids.
     """
@@ -76,7 +76,7 @@ class PartitionState:
     paused: bool = False
     pending_revocation: bool = False
     reset_to: str = ""
-    """Policy of the offset reset in flight: earliest, latest, or by_duration:..."""
+    """Policy of the offset reset in flight: ``earliest``, ``latest``, or ``by_duration:`` and a duration."""
     leader: LeaderAndEpoch | None = None
     high_watermark: int | None = None
     last_stable_offset: int | None = None
@@ -87,7 +87,7 @@ class PartitionState:
     refusals: int = 0
     looking_up: bool = False
     stuck: bool = False
-    """True if a fetch is useless until the user seeks, because the log is corrupt or the offset is out of range."""
+    """True if fetches wait for a seek by the user: the log is corrupt, or the offset is out of range."""
     damage: DamagedBatch | None = None
 
     @property

@@ -18,7 +18,7 @@ PARTITION: Final = "partition"
 
 
 class TopicWatch:
-    """Request source that sends no requests; it logs missing topics, and with ``subscription`` partitions, too."""
+    """Request source without requests. It logs missing topics, and with a ``subscription`` missing partitions."""
 
     def __init__(self, metadata: Metadata, outages: Outages, subscription: SubscriptionState | None = None) -> None:
         self._metadata = metadata

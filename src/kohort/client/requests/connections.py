@@ -274,7 +274,7 @@ class Connection:
         except KohortError as error:
             self.broken = error
         if self.state is not was:
-            # this deadline covers the login; a ready connection has none
+            # the deadline limits the login; a ready connection ignores the deadline
             self.deadline_ms = now_ms + self._request_timeout_ms
         if self._is_receiving_response:
             self._limit_rest(self.in_flight[0], now_ms)
@@ -282,7 +282,7 @@ class Connection:
 
     @property
     def _is_receiving_response(self) -> bool:
-        """True if a response began to arrive, and its request has a longer timeout than request.timeout.ms."""
+        """True if a response is arriving for a request that has a longer timeout than request.timeout.ms."""
         has_longer_timeout = bool(self.in_flight) and self.in_flight[0].unsent.timeout_ms > self._request_timeout_ms
         return has_longer_timeout and self._buffers.is_begun
 
@@ -415,7 +415,8 @@ class Connection:
     def _on_versions(self, frame: bytes) -> list[Buffer]:
         if correlation_of(frame) != self._correlation_id:
             raise ProtocolError(
-                f"correlation id {correlation_of(frame)}, expected {self._correlation_id}", "ApiVersions"
+                f"the response has correlation id {correlation_of(frame)}, expected {self._correlation_id}",
+                "ApiVersions",
             )
         refused = int.from_bytes(frame[_ERROR_CODE_AT : _ERROR_CODE_AT + 2], "big", signed=True)
         if refused == ErrorCode.UNSUPPORTED_VERSION and self._handshake_version > 0:
@@ -448,14 +449,16 @@ class Connection:
 
     def _pair(self, frame: Buffer, now_ms: int) -> ClientResponse:
         if not self.in_flight:
-            raise ProtocolError(f"a response without a request in flight (correlation id {correlation_of(frame)})")
+            raise ProtocolError(
+                f"the broker sent a response without a request (correlation id {correlation_of(frame)})"
+            )
         pending = self.in_flight[0]
         if type(pending.unsent.request) is not FetchRequest:
             # only records in a Fetch response are read in place; other fields outlive the buffer, so copy the frame
             frame = bytes(frame)
         if correlation_of(frame) != pending.correlation_id:
             raise ProtocolError(
-                f"correlation id {correlation_of(frame)}, expected {pending.correlation_id}",
+                f"the response has correlation id {correlation_of(frame)}, expected {pending.correlation_id}",
                 self._response_name(pending),
             )
         try:

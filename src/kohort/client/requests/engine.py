@@ -74,7 +74,7 @@ class Engine:
         self._expires_at_ms: int | None = None
         """Next deadline of a request, connection or login, in ms; None if nothing waits."""
         self._sources_changed = False
-        """A request source got a response or an error since its last poll, so it may have new requests."""
+        """True if a request source got a response or an error since its last poll: it may have new requests."""
         self._out: list[io.Output] = []
 
     @property
@@ -150,7 +150,10 @@ class Engine:
         return memoryview(bytearray(DISCARD_BYTES)) if found is None else found[1].room()
 
     def arrived(self, connection_id: io.ConnectionId, count: int) -> bool:
-        """Process ``count`` bytes that were read into ``room()``. Return True if ``FramesArrived`` must follow."""
+        """Process ``count`` bytes in the buffer from ``room()``.
+
+        Returns True if they complete a response: the caller must then handle ``FramesArrived``.
+        """
         found = self._by_connection.get(connection_id)
         return found is not None and found[1].arrived(count)
 
@@ -455,7 +458,7 @@ class Engine:
             times = [p.deadline_ms for p in self._to_any_node]
             needed = self.addresses.candidates()
             if any(self._is_connecting(node_id) for node_id in needed):
-                needed = ()  # opening or closing this connection already wakes the request engine
+                needed = ()  # the engine wakes anyway when the connection opens or closes
         idle_ms = self.config.connections_max_idle_ms
         for channel in self._channels.values():
             if channel.waiting:

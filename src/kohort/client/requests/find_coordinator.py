@@ -97,7 +97,7 @@ class CoordinatorLookup:
 
 
 def lookup_shape(request: Message, version: int) -> Message:
-    """Rewrite FindCoordinator for a version. From version 4 on it has a list of keys (KIP-699), else a single key."""
+    """Rewrite FindCoordinator for a version: a list of keys from version 4 on (KIP-699), a single key before that."""
     assert isinstance(request, FindCoordinatorRequest)
     if version < BATCHED_FROM:
         return request if version > 0 else FindCoordinatorRequest(key=request.key)

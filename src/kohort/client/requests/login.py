@@ -91,7 +91,7 @@ class ClientLogin:
         return challenge
 
     def token(self, token: bytes | None) -> list[Buffer]:
-        """Return the bytes that send the next SASL token. ``token`` is None if the login is complete."""
+        """Return the bytes of the request with the next SASL token. ``token`` is None if the login is complete."""
         if self._stage is not _Stage.TOKEN:
             return []  # the token belongs to an earlier login, which failed
         if token is None:
@@ -126,7 +126,7 @@ class ClientLogin:
             self._lifetime_ms, self._answered_at_ms = response.session_lifetime_ms, now_ms
             self._request_token(response.auth_bytes)
         else:
-            raise ProtocolError("unexpected response during the login", "an unexpected response during the login")
+            raise ProtocolError("the broker sent a response before the client's next SASL token", "login")
 
     def unfinished(self) -> str:
         match self._stage:
@@ -156,7 +156,9 @@ class ClientLogin:
         api = api_of(request())
         correlation_id, response = parse_response(frame, api.response, self._version)
         if correlation_id != self._correlation_id:
-            raise ProtocolError(f"correlation id {correlation_id}, expected {self._correlation_id}", api.name)
+            raise ProtocolError(
+                f"the response has correlation id {correlation_id}, expected {self._correlation_id}", api.name
+            )
         return response
 
     def _check_handshake(self, response: wire.SaslHandshakeResponse) -> None:

@@ -1,4 +1,4 @@
-"""Log failures that a client retries: at their begin, then every minute, and at their end.
+"""Log failures that a client retries: when they start, then every minute, and when they end.
 
 Callers report every failure; this module drops repetitions. A failure that recurs within a minute is logged once, so
 that an unstable connection does not fill the log.

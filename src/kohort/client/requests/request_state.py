@@ -1,4 +1,4 @@
-"""State of a retried request, with or without a deadline; names as in Kafka's consumer."""
+"""State of a request with retries and an optional deadline. Class names are those of Kafka's consumer."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class RequestState:
         return self.retry_at_ms
 
     def repeated(self, now_ms: int) -> None:
-        """Count a response that changes nothing. Such responses lengthen the next back-off (KIP-580)."""
+        """Start a back-off although no request failed. The next back-off is longer (KIP-580)."""
         self.retry_at_ms = now_ms + self._backoff.delay_ms(self.failures)
         self.failures += 1
 

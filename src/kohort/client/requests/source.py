@@ -1,4 +1,4 @@
-"""Interface of the client's request engine to request sources, such as metadata, membership, fetcher and sender.
+"""Interface between the request engine and the request sources, such as metadata, membership and fetcher.
 
 The engine polls each source for requests, chooses connection and version, and returns the response. Every request
 comes back exactly once, through ``on_response`` or ``on_failure``.
@@ -49,7 +49,7 @@ ANY_NODE: Final = -1
 
 @dataclass(slots=True, eq=False)
 class Unsent:
-    """A request to send. Each node has one connection per ``channel``: one for data, one for coordinator requests...
+    """A request to send. Each node has one connection per ``channel``, such as ``data`` or ``coordinator``.
 
     When the response begins to arrive, the engine lowers ``timeout_ms`` to request.timeout.ms. It sets ``version`` when
     it encodes the request; ``max_version`` limits the choice. ``shape`` rewrites the request for that version. Without

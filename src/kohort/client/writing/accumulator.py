@@ -131,9 +131,7 @@ class Accumulator:
                 self.check_size(size)
                 batch = self._start(topic, partition, now_ms)
             fitting = bisect_right(ends, ends[at] + limit - batch.size, at) - 1
-            end = max(
-                fitting, at + 1
-            )  # a batch takes at least one record; ``check_size`` has rejected too large records
+            end = max(fitting, at + 1)  # the first record of a batch may exceed ``limit``, but not max.request.size
             first = len(batch.values)
             batch.keys += columns.keys[at:end]
             batch.values += columns.values[at:end]

@@ -43,7 +43,7 @@ def _positive_hash(key: bytes) -> int:
 
 
 def fnv1a(data: bytes) -> int:
-    """Return the 32-bit FNV-1a hash of librdkafka and Sarama: the absolute value of a signed number."""
+    """Return the absolute value of the signed 32-bit FNV-1a hash, as in librdkafka and Sarama."""
     h = 0x811C9DC5
     for byte in data:
         h = (h ^ byte) * 0x01000193 & _MASK
@@ -51,7 +51,7 @@ def fnv1a(data: bytes) -> int:
 
 
 Partitioner = Callable[[bytes | None, int], int | None]
-"""Function that returns the partition for a key and a number of partitions; None: any partition."""
+"""Function of a key and a number of partitions. It returns the partition, or None to let the producer choose."""
 
 
 def _hashed(

@@ -39,7 +39,7 @@ class PartitionSequence:
     recovering: bool = False
     """True from a failed batch to the next successful one. Meanwhile one batch at a time is in flight."""
     must_restart: bool = False
-    """True if the sequence is broken: it restarts at 0 in the next epoch, once no numbered batch is in flight."""
+    """True if the sequence restarts at 0 with the next new batch, which waits until no batch is in flight."""
     not_before_ms: int = 0
 
     def acknowledge(self, batch: ProduceBatch) -> None:
@@ -50,7 +50,7 @@ class PartitionSequence:
             self.acked_sequence = last
 
     def is_superseded(self, batch: ProduceBatch) -> bool:
-        """True if the log must contain this batch, because it contains a later batch of the partition.
+        """True if the log certainly contains this batch, because it contains a later batch of the partition.
 
         Brokers write batches in order. A broker recognizes duplicates only among its last five batches. This batch can
         be an older duplicate if its response was lost and the next leader accepted later batches. Returns False if

@@ -38,7 +38,7 @@ MAX_VERSION: Final = {
 MAX_VERSION_OF_SECOND: Final = MAX_VERSION | {wire.EndTxnRequest.API_KEY: 5, wire.TxnOffsetCommitRequest.API_KEY: 5}
 BY_TOPIC_ID: Final = 6
 PRODUCE_MAX_VERSION: Final = 11
-"""Highest version of Produce without KIP-890: Produce 12 adds its partitions to the transaction itself."""
+"""Highest version of Produce without KIP-890. With Produce 12 the broker adds the partitions to the transaction."""
 
 
 @dataclass(slots=True)

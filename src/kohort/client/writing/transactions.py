@@ -1,4 +1,4 @@
-"""Transactions of one producer (KIP-98): begun by a call, extended by batches, ended by the coordinator.
+"""Transactions of one producer (KIP-98): requests to the coordinator, and the state of the transaction.
 
 In the first protocol the producer adds a partition to the transaction before its first batch, and a group before its
 offsets; in the second (KIP-890) brokers do. One request is in flight at a time. A failed batch or a fenced group
@@ -89,7 +89,7 @@ class Transactions:
         self.producer = messages.TransactionalProducer(config.transactional_id)
         self.phase = Phase.NEW
         self.use_second_protocol = True
-        """Use the protocol of KIP-890 if the cluster supports it; simulations run both protocols."""
+        """False disables the protocol of KIP-890, so that simulations can test the older protocol."""
         self._config = config
         self._metadata = metadata
         self._rng = rng
