@@ -95,7 +95,9 @@ def test_record_search_is_in_address_and_tells_what_it_searched(canned, open_pag
     page.get_by_label("headers").uncheck()
     page.get_by_role("button", name="Search", exact=True).click()
 
-    expect(page.get_by_text("4 matches in 20 records (2.0 KiB), up to the most records of one search.")).to_be_visible()
+    expect(
+        page.get_by_text("4 matches in 20 records (2.0 KiB); stopped at the limit of records per search.")
+    ).to_be_visible()
     assert query(page) == {"text": "<i>of", "in": "key,value"}
     page.get_by_role("button", name="Search earlier records").click()
     expect(page.get_by_role("table", name="Records").get_by_role("rowheader").first).to_have_text("0: 60")

@@ -20,7 +20,6 @@ const STARTS = [
 ];
 /** Hint for the value of a start that needs one. */
 const VALUES = { offset: "such as 1500", time: "such as 2026-11-20 08:00" };
-const STOPPED = { records: "the most records of one search", bytes: "the most bytes of one search", time: "the longest time of one search", matches: "the most matches of one search" };
 const MOST_RANGES = 200;
 
 /** @param {{body: any, topic: string}} props `body`: the topic */
@@ -76,7 +75,7 @@ function Found({ found, params }) {
 function sentenceOf(found, text) {
   const searched = `${count(found.searched_records, "record")} (${bytes(found.searched_bytes)})`;
   const matches = found.records.length === 1 ? "1 match" : `${found.records.length} matches`;
-  const why = found.stopped ? `, up to ${STOPPED[found.stopped]}` : "";
+  const why = found.stopped ? `; stopped at the limit of ${found.stopped} per search` : "";
   const rest = [found.earlier && "before", found.later && "after"].filter(Boolean).join(" and ");
   return `${text ? `${matches} in ${searched}` : `Read: ${searched}`}${why}. ${rest ? `The log has offsets ${rest} these.` : "The log has no other offsets."}`;
 }
