@@ -110,7 +110,7 @@ def what_failed_for_certain_is_there(h, wrong):
 
 
 @story("phantom-read")
-def nobody_sent_it(h, wrong):
+def record_without_send(h, wrong):
     producer, reader = h.client("p"), h.client("r")
     reader.add("topic", topic="t", whole=wrong)
     producer.sends("p:0", 0)
@@ -272,7 +272,7 @@ def member_commits_more_than_its_position(h, wrong):
 
 
 @story("commit-went-back")
-def one_commit_was_on_its_way_when_the_member_went_back(h, wrong):
+def commit_in_flight_during_seek_back(h, wrong):
     member = h.client("m")
     member.has(1, 0)
     member.reads((0, "a"), (1, "b"))
@@ -285,7 +285,7 @@ def one_commit_was_on_its_way_when_the_member_went_back(h, wrong):
 
 
 @story("commit-beyond-read")
-def member_commits_what_it_had_not_read_before_it_went_back(h, wrong):
+def commit_beyond_reads_before_seek_back(h, wrong):
     three_are_sent(h)
     member = h.client("m")
     member.has(1, 0)
@@ -331,7 +331,7 @@ def only_the_first_record_tells_where_it_began(h, wrong):
 
 
 @story("started-behind-commit")
-def begun_commit_was_seen_and_is_gone_again(h, wrong):
+def proved_commit_without_response_is_lost(h, wrong):
     """A start position proves a commit without response; later starts must not go back before it."""
     one, killed, other = h.client("one"), h.client("killed"), h.client("other")
     one.commits(2)
@@ -344,7 +344,7 @@ def begun_commit_was_seen_and_is_gone_again(h, wrong):
 
 
 @story("started-behind-commit")
-def begun_commit_that_was_seen_may_be_overwritten_by_another_that_was_begun(h, wrong):
+def proved_commit_without_response_is_overwritten(h, wrong):
     one, killed, other = h.client("one"), h.client("killed"), h.client("other")
     one.commits(2)
     killed.commits(5, result="begun", id=1)
@@ -389,7 +389,7 @@ def commit_that_was_begun_lies_past_what_was_read(h, wrong):
 
 
 @story("commit-beyond-read")
-def commit_that_was_begun_lies_past_a_position_that_was_told(h, wrong):
+def commit_without_response_beyond_position(h, wrong):
     one = h.client("one")
     one.has(1)
     one.reads((0, "a"), position=1)
@@ -441,7 +441,7 @@ def commit_to_what_is_another_members_by_now(h, wrong):
 
 
 @story("two-owners")
-def given_before_it_was_given_up(h, wrong):
+def assigned_before_revocation(h, wrong):
     one, other = h.client("one"), h.client("other")
     one.has(1, 0)
     if wrong:
@@ -472,7 +472,7 @@ def a_place_is_taken_within_its_generation(h, wrong):
 
 
 @story("two-owners")
-def asked_to_give_up_after_a_silence_of_nobody_knows_which_session(h, wrong):
+def revoked_after_silence_of_unknown_session_timeout(h, wrong):
     """The member may have been removed after a session timeout of unknown length, and rejoin first."""
     one, other = h.client("one"), h.client("other")
     one.has(1, 0, at=0, done=100)
@@ -484,7 +484,7 @@ def asked_to_give_up_after_a_silence_of_nobody_knows_which_session(h, wrong):
 
 
 @story("two-owners")
-def given_while_a_session_lasts(h, wrong):
+def assigned_during_session(h, wrong):
     one, other = h.client("one", session_us=10_000_000), h.client("other")
     one.has(1, 0, at=0, done=100)
     one.commits(0, at=200, done=300)
@@ -513,7 +513,7 @@ def who_takes_long_over_giving_up_may_have_been_put_out(h, wrong):
 
 
 @story("two-owners")
-def who_is_told_late_of_an_earlier_generation_is_no_member(h, wrong):
+def late_callback_of_earlier_generation(h, wrong):
     one, other = h.client("one"), h.client("other")
     one.has(3 if wrong else 5, 0, at=0, done=100)
     for at in range(400_000, 7_000_000, 400_000):

@@ -186,12 +186,12 @@ def streams_let_go() -> Iterator[None]:
         click.utils._default_text_stdout, click.utils._default_text_stderr = before
 
 
-def unreachable(self: ClusterAccess, client: Any, config: type, given_options: Any, options: Any) -> Any:  # noqa: ARG001
+def unreachable(self: ClusterAccess, client: Any, config: type, client_options: Any, options: Any) -> Any:  # noqa: ARG001
     """Check the options like a client, then fail to connect."""
     from kohort.config.options import parse_config
     from kohort.config.security_names import translated
 
-    parse_config(config, {**translated(dict(given_options)), **translated(dict(options))})
+    parse_config(config, {**translated(dict(client_options)), **translated(dict(options))})
     raise ConnectionFailed("no broker answers")
 
 
