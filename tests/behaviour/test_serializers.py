@@ -190,6 +190,14 @@ def test_producer_serializes_values_of_send_batch(producer: Producer, reading: d
         assert [(r.key, r.value) for r in polled(consumer, 2)] == [("none", VALUES[0]), ("k", VALUES[1])]
 
 
+def test_subclass_of_producer_keeps_its_methods_with_serializers(bootstrap: str) -> None:
+    class Named(Producer):
+        name = "named"
+
+    with Named(bootstrap_servers=bootstrap, value_serializer=str.encode) as producer:
+        assert type(producer) is Named
+
+
 def test_value_that_serializer_rejects_is_not_sent(producer: Producer, topic: str) -> None:
     with pytest.raises(UsageError, match=rf"the value_serializer failed for a record of '{topic}': TypeError"):
         producer.send(topic, object())

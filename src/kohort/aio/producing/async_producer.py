@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 from kohort.aio.calls import awaiting, documented_as, run_call_async
@@ -21,10 +21,9 @@ from kohort.client.metrics_report import producer_metrics
 from kohort.client.producer import ProducerMachine, RecordMetadata, check_partition, to_bytes, to_headers
 from kohort.client.user_input import checked_ms
 from kohort.client.writing.produce_batch import RECORD_OVERHEAD
-from kohort.client.writing.serializing import NOT_FOR_ARROW, Serializers
 from kohort.config.client import ProducerConfig
 from kohort.config.client_options import client_config
-from kohort.errors import ConnectionFailed, TransactionFailed, UsageError
+from kohort.errors import ConnectionFailed, TransactionFailed
 from kohort.wire.record_batch import NewRecord
 
 if TYPE_CHECKING:
@@ -54,9 +53,7 @@ class AsyncProducer(OtherNames):
         self._machine = ProducerMachine(self.config, system_rng())
         self._owner = Owner(contextlib.nullcontext())
         self._calls = ProducerCalls(self._machine, self._owner, kick=Driver.kick)
-        if (serializers := Serializers.of(self.config)) is not None:
-            self._serializers = serializers
-            self.__class__ = _SerializingAsyncProducer
+        self._serializers = self._calls.serializers
 
     async def send(
         self,
@@ -69,6 +66,8 @@ class AsyncProducer(OtherNames):
         timestamp_ms: int | None = None,
     ) -> Delivery:
         at_ms = time_of_record(timestamp_ms)
+        if self._serializers is not None:
+            value, key = self._serializers.value(topic, value), self._serializers.key(topic, key)
         value_bytes, key_bytes = to_bytes("value", value), to_bytes("key", key)
         pairs = to_headers(headers) if headers else ()
         driver = self._calls.may_send()
@@ -193,17 +192,3 @@ class AsyncProducer(OtherNames):
             return await self._calls.running().until(wait.ready, wait.timeout_ms)
 
         return await run_call_async(call, until)
-
-
-class _SerializingAsyncProducer(AsyncProducer):
-    """Class of an asyncio producer with ``key_serializer`` or ``value_serializer``."""
-
-    async def send(self, topic: str, value: Any = None, key: Any = None, **options: Any) -> Delivery:
-        serializers = self._serializers
-        return await super().send(topic, serializers.value(topic, value), serializers.key(topic, key), **options)
-
-    async def send_batch(self, topic: str, partition: int, records: Iterable[Any]) -> list[Delivery]:
-        return await super().send_batch(topic, partition, self._serializers.records(topic, records))
-
-    async def send_arrow(self, *_args: Any, **_options: Any) -> list[Delivery]:
-        raise UsageError(NOT_FOR_ARROW)

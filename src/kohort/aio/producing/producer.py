@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
@@ -22,10 +22,9 @@ from kohort.client.metrics_report import producer_metrics
 from kohort.client.producer import ProducerMachine, check_partition, to_bytes, to_headers
 from kohort.client.user_input import checked_ms
 from kohort.client.writing.produce_batch import RECORD_OVERHEAD
-from kohort.client.writing.serializing import NOT_FOR_ARROW, Serializers
 from kohort.config.client import ProducerConfig
 from kohort.config.client_options import client_config
-from kohort.errors import ConnectionFailed, TransactionFailed, UsageError
+from kohort.errors import ConnectionFailed, TransactionFailed
 from kohort.wire.record_batch import NewRecord
 
 if TYPE_CHECKING:
@@ -85,9 +84,7 @@ class Producer(OtherNames):
         self._driver = self._calls.driver = self._io.call_now(self._calls.new_driver)
         self._now_ms = self._driver.clock.now_ms
         self._io.close_at_exit(self, timeout_ms=int(EXIT_GRACE_S * 1000))
-        if (serializers := Serializers.of(self.config)) is not None:
-            self._serializers = serializers
-            self.__class__ = _SerializingProducer  # chosen once: send() without serializers stays as fast as it is
+        self._serializers = self._calls.serializers
 
     def send(
         self,
@@ -110,15 +107,15 @@ class Producer(OtherNames):
         ``transactional.id`` it also raises UsageError outside of a transaction, TransactionFailed if the transaction
         must be aborted, and ProducerFenced.
         """
+        if self._serializers is not None:
+            value, key = self._serializers.value(topic, value), self._serializers.key(topic, key)
         if value is not None and type(value) is not bytes:
             value = to_bytes("value", value)
         if key is not None and type(key) is not bytes:
             key = to_bytes("key", key)
         if headers:
             headers = to_headers(headers)
-        partitions = self._metadata.partition_count(topic)
-        if partitions is None:
-            partitions = self._run(self._calls.partitions_for(topic))
+        partitions = self._metadata.partition_count(topic) or self._run(self._calls.partitions_for(topic))
         if self._accumulator.full:
             self._run(self._calls.room())
         at_ms = wall_ms() if timestamp_ms is None else time_of_record(timestamp_ms)
@@ -260,17 +257,3 @@ class Producer(OtherNames):
     def _run(self, call: Call[R]) -> R:
         driver = self._driver
         return run_call(call, lambda wait: self._io.call(lambda: driver.until(wait.ready, wait.timeout_ms)))
-
-
-class _SerializingProducer(Producer):
-    """Class of a producer with ``key_serializer`` or ``value_serializer``."""
-
-    def send(self, topic: str, value: Any = None, key: Any = None, **options: Any) -> Delivery:
-        serializers = self._serializers
-        return super().send(topic, serializers.value(topic, value), serializers.key(topic, key), **options)
-
-    def send_batch(self, topic: str, partition: int, records: Iterable[Any]) -> list[Delivery]:
-        return super().send_batch(topic, partition, self._serializers.records(topic, records))
-
-    def send_arrow(self, *_args: Any, **_options: Any) -> list[Delivery]:
-        raise UsageError(NOT_FOR_ARROW)

@@ -14,6 +14,7 @@ from kohort.client.producer import ProducerMachine, check_partition
 from kohort.client.requests.source import Promise
 from kohort.client.user_input import checked_ms, offsets_to_commit
 from kohort.client.writing.produce_batch import ProduceBatch
+from kohort.client.writing.serializing import NOT_FOR_ARROW, Serializers
 from kohort.errors import ApiError, ApiTimeout, KohortError, ProducerFenced, TransactionFailed, UsageError
 from kohort.model import GroupMetadata, OffsetAndMetadata, TopicPartition
 
@@ -50,6 +51,7 @@ class ProducerCalls:
         self.driver: Driver | None = None
         self.clock = SystemClock()
         self.closed = False
+        self.serializers = Serializers.of(machine.config)
         self._owner = owner
         self._kick = kick
         self._enough_bytes = int(machine.config.buffer_memory * refill_at)
@@ -119,6 +121,8 @@ class ProducerCalls:
         """
         driver = self.may_send()
         check_partition(topic, partition, (yield from self.partitions_for(topic)))
+        if self.serializers is not None:
+            records = self.serializers.records(topic, records)
         placed: dict[int, tuple[ProduceBatch, int, int]] = {}
         for lot in checked_lots(records, wall_ms):
             yield from self.room()
@@ -146,6 +150,8 @@ class ProducerCalls:
     def encoded(self, topic: str, rows: ArrowRows) -> Call[Iterator[EncodedBatch]]:
         """Return an iterator over record batches of Arrow rows. It encodes a batch when the batch is requested."""
         now_ms = self.running().clock.now_ms()
+        if self.serializers is not None:
+            raise UsageError(NOT_FOR_ARROW)
         partitions = yield from self.partitions_for(topic)
         batches = rows.encoded(self.machine.config, partitions, now_ms, self._first_unkeyed)
         self._first_unkeyed += 1
