@@ -13,9 +13,9 @@ NUMBER = r"\d+(?:[.,]\d+)*"
 
 @pytest.mark.parametrize(("subject", "figure", "source"), ROWS)
 def test_figure_of_faq_stands_in_its_source(subject: str, figure: str, source: str) -> None:
-    known = set(re.findall(NUMBER, (DOCS / source).read_text()))
+    source_numbers = set(re.findall(NUMBER, (DOCS / source).read_text()))
 
-    assert set(re.findall(NUMBER, figure)) <= known, subject
+    assert set(re.findall(NUMBER, figure)) <= source_numbers, subject
 
 
 def test_share_of_right_causes_in_faq_holds_in_the_campaign() -> None:
