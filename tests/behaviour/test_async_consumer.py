@@ -263,7 +263,7 @@ def test_poll_arrow_does_not_block_other_calls(producer, make, topic):
 
 
 def test_usage_errors_explain_the_mistake(make):
-    with pytest.raises(ConfigError, match=r"'group.idd'; did you mean group.id\?"):
+    with pytest.raises(ConfigError, match=r"'group_idd'; did you mean group_id\?"):
         make(group_idd="x")
 
     async def story() -> None:
