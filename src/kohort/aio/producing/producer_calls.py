@@ -113,7 +113,7 @@ class ProducerCalls:
             self.machine.sender.metrics.buffer_full.record(1, self.clock.now_ms())
             raise self.machine.buffer_full_error(timeout_ms)
 
-    def send_batch(self, topic: str, partition: int, records: Iterable[RecordLike]) -> Call[list[Delivery]]:
+    def send_batch(self, topic: str, partition: int, records: Iterable[RecordLike | Any]) -> Call[list[Delivery]]:
         """Buffer many records for one partition: values, or tuples (key, value[, headers[, timestamp_ms]]).
 
         Returns a delivery for each batch that contains some of these records. Raises as ``send``. After an error or a
