@@ -4,8 +4,10 @@
     python lab/tools/campaign.py --check                            exits 1 if the tables do not match the JSON
     python lab/tools/campaign.py --run [--ground kohort] [--seed 1] [--rebalances 250] [--groups 9]
                                                                 runs the campaign (minutes per broker), then writes
+    python lab/tools/campaign.py --incidents [NAME ...]         runs the incidents (minutes), then writes
 
-Needs the tools of ``make interop``: Java, Maven, Go, and five client libraries.
+The campaign needs the tools of ``make interop``: Java, Maven, Go, and five client libraries. The incidents need only
+the Python libraries of the project's lock file.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import tempfile
+from collections import Counter
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -26,6 +30,14 @@ sys.path.insert(0, str(ROOT / "tests"))
 from support.campaign import results  # noqa: E402 - after sys.path is set
 from support.campaign.brokers import apache_broker, kohort_broker  # noqa: E402 - after sys.path is set
 from support.campaign.campaign import run_campaign  # noqa: E402 - after sys.path is set
+from support.campaign.incidents import (  # noqa: E402 - after sys.path is set
+    ALL_INCIDENTS,
+    JOURNAL,
+    WATCHER,
+    IncidentRow,
+    run_incident,
+    watching,
+)
 from support.campaign.plan import draw  # noqa: E402 - after sys.path is set
 from support.campaign.results import CampaignResult  # noqa: E402 - after sys.path is set
 from support.campaign.right_causes import APACHE, GROUNDS, OURS  # noqa: E402 - after sys.path is set
@@ -33,6 +45,7 @@ from support.peers.client_programs import LIBRDKAFKA, NEWEST_JAVA, SOURCES  # no
 
 PAGE: Final = ROOT / "docs" / "lab" / "campaign.md"
 STORED: Final = ROOT / "docs" / "lab" / "campaign.json"
+STORED_INCIDENTS: Final = ROOT / "docs" / "lab" / "incidents.json"
 BROKERS: Final = {OURS: kohort_broker, APACHE: apache_broker}
 
 
@@ -67,6 +80,58 @@ def run(ground: str, seed: int, groups: int, rebalances: int) -> None:
     print(results.totals([found]))
 
 
+def stored_incidents() -> list[IncidentRow]:
+    if not STORED_INCIDENTS.exists():
+        return []
+    return msgspec.json.decode(STORED_INCIDENTS.read_bytes(), type=list[IncidentRow])
+
+
+def run_incidents(names: list[str]) -> None:
+    """Run the named incidents, or all; the results of each replace the stored ones."""
+    known = {one.name: one for one in ALL_INCIDENTS}
+    for incident in [known[name] for name in names] if names else ALL_INCIDENTS:
+        with kohort_broker() as broker, tempfile.TemporaryDirectory() as folder:
+            store = Path(folder) / "watch.sqlite"
+            with watching(broker.bootstrap, store):
+                rows = run_incident(incident, broker, store)
+        order = {one.name: n for n, one in enumerate(ALL_INCIDENTS)}
+        found = [*(row for row in stored_incidents() if row.incident != incident.name), *rows]
+        found = sorted((row for row in found if row.incident in order), key=lambda row: order[row.incident])
+        STORED_INCIDENTS.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
+        print(f"{incident.name}: {Counter(row.verdict for row in rows)}", flush=True)
+
+
+def incidents_text(rows: list[IncidentRow]) -> str:
+    """Return the matrix of the incidents: what the journal and what a watcher names, for each library."""
+    lines = [
+        "| incident | library | from the journal | verdict | from a watcher | verdict |",
+        "|---|---|---|---|---|---|",
+    ]
+    by_place: dict[tuple[str, str], dict[str, IncidentRow]] = {}
+    for row in rows:
+        by_place.setdefault((row.incident, row.library), {})[row.view] = row
+    for (incident, library), views in by_place.items():
+        cells = [cell for view in (JOURNAL, WATCHER) for cell in _cells(views.get(view))]
+        lines.append(f"| {incident} | {library} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cells(row: IncidentRow | None) -> tuple[str, str]:
+    if row is None:
+        return "", ""
+    return ", ".join(f"`{name.replace(' (', '` (')}" if "(" in name else f"`{name}`" for name in row.found), row.verdict
+
+
+def incident_mistakes(rows: list[IncidentRow]) -> str:
+    """List the sentences of wrong and missing causes of incidents."""
+    lines = [
+        f"- {row.incident}, {row.library}, {row.view}: {row.verdict}. {row.sentence}".rstrip() + "\n"
+        for row in rows
+        if row.verdict not in ("right", "unsure")
+    ]
+    return "".join(lines) or "None.\n"
+
+
 def page(text: str) -> str:
     """Return the page with new tables."""
     found = {one.ground: one for one in stored()}
@@ -81,6 +146,8 @@ def page(text: str) -> str:
         "mistakes-apache": lambda: "" if apache is None else results.mistakes(apache),
         "patterns-ours": lambda: "" if ours is None else results.matrix(ours, patterns=True),
         "patterns-apache": lambda: "" if apache is None else results.matrix(apache, patterns=True),
+        "incidents": lambda: incidents_text(stored_incidents()),
+        "incident-mistakes": lambda: incident_mistakes(stored_incidents()),
     }
 
     def fill(match: re.Match[str]) -> str:
@@ -103,6 +170,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--run", action="store_true")
+    parser.add_argument("--incidents", nargs="*", metavar="NAME")
     parser.add_argument("--ground", choices=GROUNDS)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--groups", type=int, default=9)
@@ -111,6 +179,8 @@ def main() -> None:
     if options.run:
         for ground in [options.ground] if options.ground else GROUNDS:
             run(ground, options.seed, options.groups, options.rebalances)
+    if options.incidents is not None:
+        run_incidents(options.incidents)
     text = page(PAGE.read_text())
     if options.check and text != PAGE.read_text():
         sys.exit(f"{PAGE.name} is not made from {STORED.name}: run python lab/tools/campaign.py")

@@ -163,6 +163,12 @@ def test_watch_for_option_of_describe_shows_rates(ask, broker, group, topic, adm
     ]
 
 
+def test_watch_for_option_below_15_seconds_warns_that_health_may_stay_unknown(run, broker, group):
+    assert run("group", "describe", "g", "--watch-for", "1s").stderr.startswith(
+        "--watch-for is shorter than 15 s, the time to judge commit progress: health may stay unknown\n"
+    )
+
+
 def test_doctor_reports_deletion_of_unread_records_as_error(run, admin, group, topic):
     admin.delete_records({TopicPartition(topic, 0): 7})
 

@@ -1,9 +1,13 @@
 """The judge of the incident campaign: it compares findings with injected incidents and accepts no wrong cause."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from support.campaign.clients import CONSUMER, COOPERATIVE, EAGER
 from support.campaign.group_run import ExpectedCause, Provoked
+from support.campaign.incidents import ALL_INCIDENTS, JOURNAL, WATCHER
+from support.campaign.incidents import judge as judge_incident
 from support.campaign.right_causes import APACHE, GROUNDS, OURS, TRUTHS
 from support.campaign.verdicts import judge
 
@@ -110,3 +114,46 @@ def test_every_accepted_broader_cause_has_a_reason_in_the_truth_table():
 
     assert all(truth.because for truth in loose)
     assert all({*truth.also, *truth.broader} <= {*GROUNDS} for truth in loose)
+
+
+class TestIncidents:
+    """Verdicts on incidents: right, two causes in doubt, missed, wrong."""
+
+    def verdict(self, name, view, *told, states=(), patterns=()):
+        incident = next(one for one in ALL_INCIDENTS if one.name == name)
+        rebalances = [
+            {"cause": cause, "confidence": sure, "sentence": cause, "opened_at_ms": 5, "also": also}
+            for cause, sure, also in told
+        ]
+        found = {"rebalances": rebalances, "patterns": list(patterns)}
+        return judge_incident(
+            incident, SimpleNamespace(library="kohort", from_ms=5, states=[*states], rules=[]), view, found
+        )
+
+    def test_right_cause_is_right_beside_the_return_of_the_client(self):
+        told = ("MAX_POLL_EXCEEDED", "high", ()), ("CLIENT_RESET", "high", ())
+
+        row = self.verdict("over max.poll", JOURNAL, *told)
+
+        assert (row.verdict, row.found) == ("right", ("MAX_POLL_EXCEEDED (high)",))
+
+    def test_broader_cause_is_unsure_with_low_confidence_and_wrong_with_high_confidence(self):
+        assert self.verdict("over max.poll", WATCHER, ("MEMBER_LEFT", "low", ())).verdict == "unsure"
+        assert self.verdict("over max.poll", WATCHER, ("MEMBER_LEFT", "high", ())).verdict == "wrong"
+        assert self.verdict("over max.poll", JOURNAL, ("MEMBER_LEFT", "low", ())).verdict == "wrong"
+
+    def test_right_cause_in_second_place_is_unsure(self):
+        told = ("MAX_POLL_EXCEEDED", "low", ("SESSION_TIMEOUT",))
+
+        assert self.verdict("session near max.poll", WATCHER, told).verdict == "unsure"
+
+    def test_no_cause_is_missed_unless_the_incident_has_none_for_this_view(self):
+        assert self.verdict("over max.poll", JOURNAL).verdict == "missed"
+        assert self.verdict("refused assignor", WATCHER).verdict == "right"
+        assert self.verdict("broker restart", JOURNAL).verdict == "right"
+
+    def test_wrong_member_state_is_wrong(self):
+        name = "slow on a backlog, hot partition"
+
+        assert self.verdict(name, JOURNAL, states=["slow"]).verdict == "right"
+        assert self.verdict(name, JOURNAL, states=["not-fetching"]).verdict == "wrong"
