@@ -10,6 +10,7 @@ from kohort.coordinator import journal
 from kohort.coordinator.journal_events import CommitUnfenced, JoinRejected, OffsetMove, OptionsChanged
 from kohort.insight.evidence import Confidence, EventEntry, Evidence
 from kohort.insight.names import UNKNOWN, actor, count, limit, name_and_place, name_of, printable, seconds, short_id
+from kohort.insight.rebalances import RECENT_MS
 
 EVENTS: Final = (
     EventEntry(
@@ -354,10 +355,16 @@ class Takeover:
     old_member_id: str
     observed: bool = False
     refused: list[journal.RequestFenced] = field(default_factory=list)
+    repeats: bool = False
+    """True soon after a replacement of the same static member whose old process still ran."""
+
+    @property
+    def is_duplicate(self) -> bool:
+        return bool(self.refused) or self.repeats
 
     @property
     def cause(self) -> str:
-        return "STATIC_DUPLICATE" if self.refused else "STATIC_RESTART"
+        return "STATIC_DUPLICATE" if self.is_duplicate else "STATIC_RESTART"
 
     @property
     def confidence(self) -> Confidence:
@@ -369,6 +376,8 @@ class Takeover:
         head = f"Instance {instance} is now {name_and_place(self.member)}, and kept its partitions without a rebalance"
         if self.observed:
             return f"{head} (from the group's record)."
+        if not self.refused and self.is_duplicate:
+            return f"{head}. Two processes with this group.instance.id replace each other."
         if not self.refused:
             return f"{head}; {short_id(self.old_member_id)} sent no more requests."
         first = self.refused[0]
@@ -390,10 +399,16 @@ class Takeover:
 def takeovers(entries: Iterable[journal.JournalEntry]) -> list[Takeover]:
     found: list[Takeover] = []
     by_old_id: dict[str, Takeover] = {}
+    by_instance: dict[tuple[str, str | None], Takeover] = {}
     for entry in entries:
         if isinstance(entry, journal.StaticReplaced):
             found.append(Takeover(entry.group, entry.at_ms, entry.member, entry.old_member_id, entry.observed))
             by_old_id[entry.old_member_id] = found[-1]
+            place = entry.group, entry.member.instance_id
+            before = by_instance.get(place)
+            if before is not None and before.is_duplicate and entry.at_ms - before.at_ms <= RECENT_MS:
+                found[-1].repeats = True
+            by_instance[place] = found[-1]
         elif (
             isinstance(entry, journal.RequestFenced)
             and entry.error in STILL_RUNS

@@ -67,7 +67,7 @@ class IncidentRow(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """An incident: how to provoke it, and which causes are right.
+    """Fault of a group: its provocation and its right causes.
 
     ``right``: causes, by point of view; ``broader``: causes that are right with medium or low confidence only;
     ``beside``: further causes that the incident also has.
@@ -437,7 +437,7 @@ def _rows(incident: Incident, scene: Scene, bootstrap: str, store: Path, flaw: s
 
 
 def why(bootstrap: str, group: str, store: Path | None) -> dict[str, Any]:
-    """Return what ``kohort group why --last 0 --output json`` reports, without the start of a process."""
+    """Return the report of ``kohort group why --last 0 --output json``, without a new process."""
     with Admin(bootstrap_servers=bootstrap) as admin:
         access = JournalAccess(
             lambda options: Consumer({"bootstrap.servers": bootstrap, **options}), admin, os.environ, store

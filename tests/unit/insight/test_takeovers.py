@@ -53,6 +53,19 @@ def test_rejected_request_without_instance_id_of_replaced_static_member_proves_d
     assert "rejected 1.5 s later (Heartbeat: UNKNOWN_MEMBER_ID)" in taken.sentence
 
 
+def test_processes_that_replace_each_other_are_duplicates_until_the_last_replacement(stage):
+    replace(stage)
+    stage.heartbeat(stage.first, stage.generation)
+    stage.advance(1_000)
+    stage.join("", client_id="st-0", instance_id="pay-0", connection=1)
+
+    first, last = findings_of(stage)
+
+    assert (first.cause, first.confidence) == ("STATIC_DUPLICATE", "proof")
+    assert (last.cause, last.confidence) == ("STATIC_DUPLICATE", "high")
+    assert "Two processes with this group.instance.id replace each other" in last.sentence
+
+
 def test_rejected_request_of_replaced_static_member_proves_duplicate_instance_id(stage):
     replace(stage)
     stage.advance(1_500)
