@@ -33,6 +33,7 @@ def test_moved_partition_has_its_pause_and_lag_before_and_after():
         with Consumer(**shared, client_id="first") as first, Consumer(**shared, client_id="second") as second:
             first.subscribe(["orders"])
             poll_until(lambda: len(first.assignment()) == 2, first)
+            assert all(first.position(partition) is not None for partition in first.assignment())  # else not committed
             first.commit()
             second.subscribe(["orders"])
             poll_until(lambda: len(first.assignment()) == len(second.assignment()) == 1, first, second)

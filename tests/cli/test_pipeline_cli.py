@@ -67,7 +67,7 @@ def test_pipeline_run_until_caught_up_is_rejected_with_group_mode_member(tmp_pat
     file = tmp_path / "orders.yaml"
     file.write_text(MEMBER)
 
-    assert "orders.yaml, line 3: group_mode: member is for continuous pipelines" in run(
+    assert "orders.yaml, line 3: group_mode: member needs a continuous run" in run(
         "run", str(file), "--until-caught-up", code=2
     )
 

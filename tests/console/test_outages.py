@@ -25,7 +25,7 @@ PRESENT = (
     "/nodes",
     "/topics",
     "/topics/orders",
-    "/topics/orders/peek?partition=1",
+    "/topics/orders/records?partition=1",
 )
 PAST = ("timeline", "rebalances", "events", "fenced", "causes", "lag-history")
 

@@ -414,10 +414,8 @@ class Connection:
 
     def _on_versions(self, frame: bytes) -> list[Buffer]:
         if correlation_of(frame) != self._correlation_id:
-            raise ProtocolError(
-                f"the response has correlation id {correlation_of(frame)}, expected {self._correlation_id}",
-                "ApiVersions",
-            )
+            ids = f"{correlation_of(frame)}, expected {self._correlation_id}"
+            raise ProtocolError(f"the response has correlation id {ids}", "ApiVersions")
         refused = int.from_bytes(frame[_ERROR_CODE_AT : _ERROR_CODE_AT + 2], "big", signed=True)
         if refused == ErrorCode.UNSUPPORTED_VERSION and self._handshake_version > 0:
             return self._downgrade(frame)
@@ -496,8 +494,7 @@ class Connection:
         highest = api.high if cap is None else min(cap, api.high)
         high = min(served[1], highest)
         if max(served[0], api.low) > high:
-            raise UnsupportedVersion(
-                f"the broker at {self.address} serves {api.name} versions {served[0]} to {served[1]}, "
-                f"this client needs {api.low} to {highest}"
-            )
+            ours = f"this client needs {api.low} to {highest}"
+            theirs = f"the broker at {self.address} serves {api.name} versions {served[0]} to {served[1]}"
+            raise UnsupportedVersion(f"{theirs}, {ours}")
         return high
