@@ -340,7 +340,7 @@ def test_delete_records_before_an_offset_or_all_records(admin, producer, name):
     nowhere = TopicPartition(name, 2)
     refused = admin.delete_records({nowhere: 1, first: 5}, check=False)
     assert (refused[first], refused.errors[nowhere].code) == (5, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    with pytest.raises(UsageError, match=r"expected an offset .* not 'earliest'"):
+    with pytest.raises(UsageError, match=r"expected 'latest' or an offset .* not 'earliest'"):
         admin.delete_records({first: "earliest"})
 
 
