@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -25,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 
 from kohort.assignors.spec import Assignor
 from kohort.secret import Secret
@@ -81,16 +82,29 @@ def literal(choices: Iterable[str], *, any_case: bool) -> str:
 def lines_of(name: str, base: str, doc: str, fields: dict[str, str]) -> list[str]:
     lines = ["", "", f"class {name}({base}, total=False):", f'    """{doc}"""', ""]
     for field, kind in fields.items():
-        line = f"    {field}: {kind}"
-        if len(line) <= WIDTH:
-            lines.append(line)
-            continue
-        before, _, rest = line.partition("Literal[")
-        inside, _, after = rest.partition("]")
-        lines.append(f"{before}Literal[")
-        lines += [f"        {part}," for part in inside.split(", ")]
-        lines.append(f"    ]{after}")
+        lines += wrapped(f"    {field}: {kind}")
     return lines
+
+
+def wrapped(line: str) -> list[str]:
+    """Return a line, or one line for each choice of a ``Literal`` in a long line."""
+    if len(line) <= WIDTH:
+        return [line]
+    indent = line[: len(line) - len(line.lstrip())]
+    before, _, rest = line.partition("Literal[")
+    inside, _, after = rest.partition("]")
+    return [f"{before}Literal[", *(f"{indent}    {part}," for part in inside.split(", ")), f"{indent}]{after}"]
+
+
+def alias_long(fields: dict[str, str], aliases: dict[str, str]) -> dict[str, str]:
+    """Replace long types that several fields have by aliases, which are added to ``aliases`` (name -> type)."""
+    long = Counter(kind for field, kind in fields.items() if len(f"    {field}: {kind}") > WIDTH)
+    names: dict[str, str] = {}
+    for field, kind in fields.items():
+        if long[kind] > 1 and kind not in names:
+            names[kind] = "_" + field.title().replace("_", "")
+            aliases[names[kind]] = kind
+    return {field: names.get(kind, kind) for field, kind in fields.items()}
 
 
 def client_fields() -> dict[str, str]:
@@ -116,13 +130,18 @@ def broker_fields() -> dict[str, str]:
 
 
 def text() -> str:
-    client = client_fields()
-    lines = lines_of("ClientOptions", "TypedDict", "Options of every client.", client)
+    aliases: dict[str, str] = {}
+    client = alias_long(client_fields(), aliases)
+    broker = alias_long(broker_fields(), aliases)
+    lines = ["", ""]
+    for name, kind in aliases.items():
+        lines += wrapped(f"{name}: TypeAlias = {kind}")
+    lines += lines_of("ClientOptions", "TypedDict", "Options of every client.", client)
     consumer, producer = own_fields(ConsumerConfig, client), own_fields(ProducerConfig, client)
     lines += lines_of("ConsumerOptions", "ClientOptions", "Options of consumers and consumer groups.", consumer)
     lines += lines_of("ProducerOptions", "ClientOptions", "Options of producers.", producer)
     lines += lines_of("AdminOptions", "ClientOptions", "Options of admin clients.", {})[:-1]
-    lines += lines_of("BrokerOptions", "TypedDict", "Options of a broker inside a process.", broker_fields())
+    lines += lines_of("BrokerOptions", "TypedDict", "Options of a broker inside a process.", broker)
     return HEAD + "\n".join(lines[2:]) + "\n"
 
 

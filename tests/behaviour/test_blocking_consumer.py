@@ -371,7 +371,7 @@ def test_usage_errors_of_consumer_explain_the_mistake(consumer, bootstrap, topic
     with pytest.raises(UsageError, match=r"-7 is not assigned to this consumer"):
         reader.seek(TopicPartition(topic, 7), 0)
     with pytest.raises(ConfigError, match=r"did you mean group_id"):
-        kohort.Consumer(bootstrap_servers=bootstrap, groupid="x")  # type: ignore[call-arg]
+        kohort.Consumer(bootstrap_servers=bootstrap, groupid="x")  # type: ignore[call-arg]  # wrong on purpose
     with pytest.raises(ConfigError, match=r"bootstrap\.servers"):
         kohort.Consumer(group_id="x")
 

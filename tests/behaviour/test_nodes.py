@@ -49,7 +49,7 @@ def test_single_node_cannot_be_stopped():
     with pytest.raises(ConfigError, match="nodes=0"):
         kohort.Broker(nodes=0)
     with pytest.raises(ConfigError, match=r"unknown option 'brokers': nodes= is the number of brokers"):
-        kohort.Broker(brokers=3)  # type: ignore[call-arg]
+        kohort.Broker(brokers=3)  # type: ignore[call-arg]  # wrong on purpose
 
 
 def test_nodes_stop_and_start_on_the_callers_loop():

@@ -1,4 +1,4 @@
-"""The console as a user of the cluster sees it, who may DESCRIBE one topic and one group."""
+"""Console views of a user with DESCRIBE on one topic and one group."""
 
 from __future__ import annotations
 

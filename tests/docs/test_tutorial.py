@@ -10,6 +10,7 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -106,14 +107,14 @@ class Terminal:
         """Run a command to its end; its exit code is 0, and it prints the expected lines."""
         begin = len(self.output)
         self.start(f"{command}\necho {END} $?")
-        ended = lambda: next((n for n, line in enumerate(self.output[begin:]) if line.startswith(END)), None)  # noqa: E731
-        at = eventually(
-            lambda: None if ended() is None else (ended(),),
-            lambda: f"{command}: {self.output[begin:]}",
-            deadline_s=DEADLINE_S,
-        )[0]
-        printed = self.output[begin : begin + at]
-        assert self.output[begin + at] == f"{END} 0", (command, printed)
+        printed: list[str] = []
+
+        def has_ended() -> bool:
+            printed[:] = takewhile(lambda line: not line.startswith(END), self.output[begin:])
+            return len(self.output) > begin + len(printed)
+
+        eventually(has_ended, lambda: f"{command}: {self.output[begin:]}", deadline_s=DEADLINE_S)
+        assert self.output[begin + len(printed)] == f"{END} 0", (command, printed)
         assert missing(expected, printed) == [], (command, printed)
 
     def start(self, command: str) -> None:

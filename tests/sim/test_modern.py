@@ -76,7 +76,7 @@ def test_decreasing_epoch_fails_except_after_a_conversion():
         check.check_epoch_was_sent("m", 6)
     check.check_goes_up("m", 7)
     check.check_goes_up("m", 9)
-    check.check_epoch_was_sent("m", 7)  # its response may have been lost
+    check.check_epoch_was_sent("m", 7)  # the response with epoch 9 may be lost
     with pytest.raises(CheckFailed, match="with epoch 5 succeeds; the member received 7, 9"):
         check.check_epoch_was_sent("m", 5)
     stretch[0] = 1

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 
 from kohort.assignors.spec import Assignor
 from kohort.secret import Secret
@@ -21,6 +21,47 @@ class TokenProvider(Protocol):
 
 
 # fmt: off
+_SaslMechanism: TypeAlias = Literal[
+    "GSSAPI",
+    "PLAIN",
+    "SCRAM-SHA-256",
+    "SCRAM-SHA-512",
+    "OAUTHBEARER",
+    "AWS_MSK_IAM",
+    "gssapi",
+    "plain",
+    "scram-sha-256",
+    "scram-sha-512",
+    "oauthbearer",
+    "aws_msk_iam",
+]
+_KohortAsVersion: TypeAlias = Literal[
+    "2.1",
+    "2.2",
+    "2.3",
+    "2.4",
+    "2.5",
+    "2.6",
+    "2.7",
+    "2.8",
+    "3.0",
+    "3.1",
+    "3.2",
+    "3.3",
+    "3.4",
+    "3.5",
+    "3.6",
+    "3.7",
+    "3.8",
+    "3.9",
+    "4.0",
+    "4.1",
+    "4.2",
+    "4.3",
+    "4.4",
+]
+
+
 class ClientOptions(TypedDict, total=False):
     """Options of every client."""
 
@@ -51,20 +92,7 @@ class ClientOptions(TypedDict, total=False):
     enable_ssl_certificate_verification: bool
     ssl_enabled_protocols: str | Sequence[str]
     ssl_cipher_suites: str | Sequence[str]
-    sasl_mechanism: Literal[
-        "GSSAPI",
-        "PLAIN",
-        "SCRAM-SHA-256",
-        "SCRAM-SHA-512",
-        "OAUTHBEARER",
-        "AWS_MSK_IAM",
-        "gssapi",
-        "plain",
-        "scram-sha-256",
-        "scram-sha-512",
-        "oauthbearer",
-        "aws_msk_iam",
-    ]
+    sasl_mechanism: _SaslMechanism
     sasl_username: str | None
     sasl_password: str | Secret | None
     sasl_jaas_config: str | Secret | None
@@ -129,20 +157,7 @@ class ClientOptions(TypedDict, total=False):
     ssl_truststore_certificates: str | None
     ssl_keystore_certificate_chain: str | None
     ssl_keystore_key: str | Secret | None
-    sasl_mechanisms: Literal[
-        "GSSAPI",
-        "PLAIN",
-        "SCRAM-SHA-256",
-        "SCRAM-SHA-512",
-        "OAUTHBEARER",
-        "AWS_MSK_IAM",
-        "gssapi",
-        "plain",
-        "scram-sha-256",
-        "scram-sha-512",
-        "oauthbearer",
-        "aws_msk_iam",
-    ]
+    sasl_mechanisms: _SaslMechanism
     sasl_oauthbearer_client_id: str | None
     sasl_oauthbearer_client_credentials_id: str | None
     sasl_oauthbearer_client_secret: str | Secret | None
@@ -275,56 +290,8 @@ class BrokerOptions(TypedDict, total=False):
     security_inter_broker_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
     kohort_add_scram: str | Secret | None
     add_scram: str | Secret | None
-    kohort_as_version: Literal[
-        "2.1",
-        "2.2",
-        "2.3",
-        "2.4",
-        "2.5",
-        "2.6",
-        "2.7",
-        "2.8",
-        "3.0",
-        "3.1",
-        "3.2",
-        "3.3",
-        "3.4",
-        "3.5",
-        "3.6",
-        "3.7",
-        "3.8",
-        "3.9",
-        "4.0",
-        "4.1",
-        "4.2",
-        "4.3",
-        "4.4",
-    ]
-    as_version: Literal[
-        "2.1",
-        "2.2",
-        "2.3",
-        "2.4",
-        "2.5",
-        "2.6",
-        "2.7",
-        "2.8",
-        "3.0",
-        "3.1",
-        "3.2",
-        "3.3",
-        "3.4",
-        "3.5",
-        "3.6",
-        "3.7",
-        "3.8",
-        "3.9",
-        "4.0",
-        "4.1",
-        "4.2",
-        "4.3",
-        "4.4",
-    ]
+    kohort_as_version: _KohortAsVersion
+    as_version: _KohortAsVersion
     kohort_allow_anyone: bool
     allow_anyone: bool
     kohort_metrics_listen: str | None

@@ -160,11 +160,11 @@ class ConsumerConfig(ClientConfig):
     exclude_internal_topics: bool = option(True, "True to exclude internal topics from pattern subscriptions.")
     client_rack: str = option("", "Rack of this client, to fetch from the nearest replica.")
     key_deserializer: Callable[[Any], Any] | None = option(
-        None, "Function of the bytes of a key, or None, that returns the key of the record.", of=object, rule=FUNCTION
+        None, "Function that converts key bytes (None: null key) to the record's key.", of=object, rule=FUNCTION
     )
     value_deserializer: Callable[[Any], Any] | None = option(
         None,
-        "Function of the bytes of a value, or None, that returns the value of the record.",
+        "Function that converts value bytes (None: null value) to the record's value.",
         of=object,
         rule=FUNCTION,
     )

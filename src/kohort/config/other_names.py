@@ -108,7 +108,7 @@ NO_EFFECT: Final[Mapping[str, str]] = dict.fromkeys(
     ),
     "",
 )  # fmt: skip
-"""Options that need no counterpart, with the reason where it is not plain."""
+"""Options without effect in kohort. Value: reason, or an empty text for an obvious reason."""
 
 
 def instead_of(name: str) -> str:

@@ -92,19 +92,21 @@ class TopicQueries:
             names = [topic.name for topic in listed[:MOST_TOPICS]]
             facts = topic_facts(admin, names, MOST_PARTITIONS, LISTED_OPTIONS)
         names = [name for name in names if name not in facts.described.errors]  # others were deleted meanwhile
-        rates = self._rates.add(end_sums(facts, names))
-        rows = [topic_state(facts, name, groups.get(name, ()), rates) for name in names]
+        partitions = {name: partition_states(facts, name) for name in names}
+        rates = self._rates.add(end_sums(partitions))
+        rows = [topic_state(facts, name, partitions[name], groups.get(name, ()), rates) for name in names]
         return ConsoleTopics(topics=rows, left_out=max(0, len(listed) - MOST_TOPICS))
 
     def topic(self, clients: WatchClients, name: str) -> ConsoleTopic:
         groups = groups_by_topic(self._source.groups(None).groups.values())
         with clients.admin() as admin:
             facts = topic_facts(admin, [name], MOST_PARTITIONS, None)
-        rates = self._rates.add(end_sums(facts, [name]))
+        partitions = partition_states(facts, name)
+        rates = self._rates.add(end_sums({name: partitions}))
         options = facts.options.get(name)
         return ConsoleTopic(
-            topic=topic_state(facts, name, groups.get(name, ()), rates),
-            partitions=partition_states(facts, name),
+            topic=topic_state(facts, name, partitions, groups.get(name, ()), rates),
+            partitions=partitions,
             options=None if options is None else topic_options(options),
         )
 

@@ -60,7 +60,7 @@ class JournalEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
 
 class OffsetMove(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Committed offset of a partition before and after a commit; ``before`` is None for the first commit."""
+    """Commit to a partition: previous and new offset. ``before`` is None for the partition's first commit."""
 
     topic: str
     partition: int

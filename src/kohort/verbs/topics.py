@@ -36,7 +36,8 @@ class TopicFacts(NamedTuple):
 
     described: Results[str, TopicDescription]
     ends: Mapping[TopicPartition, LogEnds]
-    ends_errors: Mapping[TopicPartition, KohortError]
+    ends_errors: Mapping[str, KohortError]
+    """First error of each topic whose log ends are not all known."""
     options: Mapping[str, dict[str, ConfigEntry]]
     options_errors: Mapping[str, KohortError]
     sizes: LogSizes
@@ -58,7 +59,7 @@ def topic_facts(admin: Admin, names: Sequence[str], most_partitions: int, option
     return TopicFacts(
         described,
         {tp: ends[tp] for tp in ends if tp not in ends.errors},
-        ends.errors,
+        {tp.topic: error for tp, error in reversed(ends.errors.items())},
         {one.name: configs[one] for one in configs if one not in configs.errors},
         {one.name: error for one, error in configs.errors.items()},
         log_sizes(admin, places),
@@ -109,11 +110,14 @@ def partition_states(facts: TopicFacts, name: str) -> list[TopicPartitionState]:
 
 
 def topic_state(
-    facts: TopicFacts, name: str, groups: Sequence[TopicGroup], rates: Mapping[str, float]
+    facts: TopicFacts,
+    name: str,
+    rows: Sequence[TopicPartitionState],
+    groups: Sequence[TopicGroup],
+    rates: Mapping[str, float],
 ) -> ConsoleTopicRow:
-    """Return a topic's state. Missing values are None, with the reason in ``unknown``."""
+    """Return the state of a topic with the partitions ``rows``. ``unknown`` has the reasons of missing values."""
     topic = facts.described[name]
-    rows = partition_states(facts, name)
     size = total(row.size_bytes for row in rows)
     offsets = total(_span(row) for row in rows)
     options = facts.options.get(name)
@@ -121,8 +125,8 @@ def topic_state(
     if size is None:
         unknown["size"] = facts.sizes.why_not
     if offsets is None:
-        failed = [error for tp, error in facts.ends_errors.items() if tp.topic == name]
-        unknown["offsets"] = reason(failed[0]) if failed else _without_ends(rows)
+        failed = facts.ends_errors.get(name)
+        unknown["offsets"] = _without_ends(rows) if failed is None else reason(failed)
     if name not in rates:
         unknown["rate"] = unknown.get("offsets", "a rate needs two samples, some seconds apart")
     if options is None:
@@ -186,14 +190,10 @@ def groups_by_topic(groups: Iterable[GroupFinding]) -> dict[str, list[TopicGroup
     return found
 
 
-def end_sums(facts: TopicFacts, names: Iterable[str]) -> dict[str, int]:
+def end_sums(partitions: Mapping[str, Sequence[TopicPartitionState]]) -> dict[str, int]:
     """Return the sum of the log ends of each topic, if all are known."""
-    found = {}
-    for name in names:
-        end = total(row.log_end_offset for row in partition_states(facts, name))
-        if end is not None:
-            found[name] = end
-    return found
+    ends = {name: total(row.log_end_offset for row in rows) for name, rows in partitions.items()}
+    return {name: end for name, end in ends.items() if end is not None}
 
 
 def _span(row: TopicPartitionState) -> int | None:

@@ -124,7 +124,7 @@ def test_missing_environment_variable_is_named_with_its_option(monkeypatch):
         client_config(ProducerConfig, None, {**WHERE, "sasl_username": "u", "sasl_password": "${KAFKA_PASSWORD}"})
 
 
-def test_filled_in_text_is_not_filled_in_again(monkeypatch):
+def test_variables_inside_a_filled_in_text_stay_literal(monkeypatch):
     monkeypatch.setenv("NAME", "${file:/etc/hostname}")
     filled = fill_in_value("${NAME}", os.environ)
 

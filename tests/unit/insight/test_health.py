@@ -76,7 +76,7 @@ def test_committed_offset_beyond_the_log_end_is_warn():
     assert (found.members["a-id"].word, found.members["a-id"].confidence) == (None, "proof")
 
 
-def test_stall_lasts_since_the_first_of_all_samples_not_of_the_kept_ones():
+def test_stall_duration_includes_samples_before_the_kept_ones():
     kept, before = [], None
     for at_s in range(0, 301, 5):
         before = with_progress(before, look(at_s, [A], {0: (5, 9)}))

@@ -120,7 +120,7 @@ class RecordReader:
 
 
 class DeserializingReader(RecordReader):
-    """Reader of a consumer with deserializers. A record that one of them rejects is raised, and is not consumed."""
+    """Reader of a consumer with deserializers. A rejected record raises UndecodableValue and stays unread."""
 
     def __init__(
         self,

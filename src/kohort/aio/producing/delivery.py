@@ -107,7 +107,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
         batch = self._unfinished() or self._batch
 
         def run() -> None:
-            if not self.done():  # the producer has split the batch, and one of its parts is still in flight
+            if not self.done():  # the producer split the batch, and a part of the batch is in flight
                 self.add_done_callback(callback)
                 return
             try:

@@ -89,7 +89,7 @@ class YamlSection:
         return value
 
     def one_of(self, *keys: str) -> str:
-        """Return the one key of ``keys`` that this section has. Raises PipelineError if it has none or several."""
+        """Return the section's single key of ``keys``. Raises PipelineError for no such key or several keys."""
         self._known.extend(keys)
         present = [k for k in keys if k in self._entries]
         if len(present) != 1:

@@ -42,7 +42,7 @@ class SourceCluster(Protocol):
     def earliest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
     def latest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
     def at_times(self, times: Mapping[TopicPartition, int]) -> PartitionOffsets:
-        """Return the first offset of each partition at or after its time in ms, if there is one."""
+        """Return the first offset per partition since a timestamp in ms. Omit partitions without newer records."""
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, bytes]:
         """Return the topic ids from the most recent metadata. A recreated topic has a new id."""

@@ -29,5 +29,5 @@ def test_py4j_error_gets_the_message_of_its_innermost_cause() -> None:
 
 
 @pytest.mark.parametrize("error", [KohortError("sink refused"), ValueError("of a python: step")])
-def test_error_that_is_not_from_spark_is_unchanged(error: Exception) -> None:
+def test_errors_of_other_libraries_than_spark_stay_unchanged(error: Exception) -> None:
     assert without_stack_trace(error) is error

@@ -147,8 +147,7 @@ class PipelineRun:
     def _stop(self, query: StreamingQuery) -> None:
         if query.isActive:
             self._runner.end(LAST_EVENT_S)
-            # Ignore the error of an interrupted micro-batch: it began after the stop request and wrote nothing.
-            with suppress(Exception):
+            with suppress(Exception):  # a micro-batch begun after the stop request is interrupted; it wrote nothing
                 query.stop()
             if self._runner.error is not None:
                 raise without_stack_trace(self._runner.error) from None
