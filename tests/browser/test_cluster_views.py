@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from urllib.parse import parse_qs, urlsplit
 
 from browser import cluster_answers
@@ -106,6 +107,27 @@ def test_record_search_is_in_address_and_tells_what_it_searched(canned, open_pag
     assert "text=%3Ci%3Eof" in request_path
     page.get_by_text("What was searched").click()
     expect(page.get_by_text("partition 0: offsets 60 to 79; its log has 0 to 99")).to_be_visible()
+
+
+def test_input_of_record_search_is_kept_when_an_answer_arrives(canned, open_page):
+    release = threading.Event()
+
+    def late_records(params):
+        release.wait(timeout=10)
+        return cluster_answers.topic_records(with_schema, "orders", params)
+
+    canned.answers["/api/v1/topics/orders/records"] = late_records
+    page = open_page("/topics/orders/records")
+    page.get_by_label("Contains").fill("<i>of")
+    page.locator("select[name=partition]").select_option("1")
+    page.get_by_label("headers").uncheck()
+
+    release.set()
+    page.get_by_role("table", name="Records").wait_for()
+
+    expect(page.get_by_label("Contains")).to_have_value("<i>of")
+    expect(page.locator("select[name=partition]")).to_have_value("1")
+    expect(page.get_by_label("headers")).not_to_be_checked()
 
 
 def test_record_search_starts_at_offset_or_time(canned, open_page):

@@ -58,6 +58,7 @@ def test_events_of_created_and_deleted_groups_leak_nothing(canned, open_page):
     serve_groups(canned, many_groups(20))
     tab = Tab(open_page("/groups"), canned.address, "/groups")
     tab.page.locator("[data-stream=open]").wait_for()
+    tab.page.get_by_text("2 groups of 20 need attention.").wait_for()
     row = many_groups(1)[0]
 
     def hear(first, last):
@@ -87,6 +88,7 @@ def test_events_of_group_with_many_members_leak_nothing(canned, open_page):
     canned.answers["/api/v1/groups/checkout"] = lambda _: {"schema": "kohort/v1/group.status", "status": status}
     tab = Tab(open_page("/groups"), canned.address, "/groups/checkout/partitions")
     tab.page.locator("[data-stream=open]").wait_for()
+    tab.page.get_by_text(status["sentence"]).wait_for()
 
     def hear(first, last):
         for look in range(first, last):

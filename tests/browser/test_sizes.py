@@ -114,7 +114,7 @@ def test_events_of_group_with_many_members_redraw_only_visible_rows(canned, open
     canned.answers["/api/v1/groups/checkout"] = lambda _: {"schema": "kohort/v1/group.status", "status": status}
     page = open_page(f"/groups/checkout/{view}")
     page.locator("[data-stream=open]").wait_for()
-    page.get_by_role("heading", level=1).wait_for()
+    page.get_by_text(status["sentence"]).wait_for()
     for looks in range(1, 6):
         canned.push(
             "group", {"status": {**changed_status(status, looks), "sentence": f"It was looked at {looks} times."}}

@@ -14,6 +14,8 @@ def opened_live(canned, open_page, path="/groups"):
     page = open_page(path)
     page.locator("[data-mode=live][data-stream=open]").wait_for()
     page.get_by_role("heading", level=1).wait_for()
+    if path == "/groups":
+        page.get_by_role("row").filter(has_text="billing").wait_for()
     return page
 
 
@@ -48,6 +50,7 @@ def test_deleted_group_is_removed_from_list(canned, open_page):
 def test_group_events_update_views_of_group(canned, open_page):
     page = opened_live(canned, open_page, "/groups/checkout/members")
     page.get_by_role("heading", name="Members").wait_for()
+    page.get_by_text(status_of("checkout")["sentence"]).wait_for()
 
     canned.push("group", {"status": {**status_of("checkout"), "sentence": "checkout has just changed."}})
 

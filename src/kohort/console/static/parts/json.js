@@ -44,7 +44,7 @@ export function useJson(path, params = {}, { on = [], betweenMs = BETWEEN_MS, ev
   const { at } = useLive();
   const key = path === null ? "" : `${path} ${JSON.stringify(params)} ${at ?? ""}`;
   const [state, setState] = useState({ key: "", path: "", body: null, error: null });
-  const asked = useRef({ params, merge, on, betweenMs, stop: null, tookMs: 0 });
+  const asked = useRef({ params, merge, on, betweenMs, stop: null, tookMs: 0, soon: null });
   asked.current.params = params;
   asked.current.merge = merge;
   asked.current.on = on;
@@ -54,6 +54,8 @@ export function useJson(path, params = {}, { on = [], betweenMs = BETWEEN_MS, ev
     if (path === null) return;
     const stop = new AbortController();
     asked.current.stop = stop;
+    asked.current.outdated = false;
+    asked.current.running = true;
     const beganMs = performance.now();
     getJson(path, { ...asked.current.params, at }, stop.signal).then(
       (body) => {
@@ -64,7 +66,11 @@ export function useJson(path, params = {}, { on = [], betweenMs = BETWEEN_MS, ev
       (error) => {
         if (error.name !== "AbortError") setState((old) => ({ key, path, body: old.path === path ? old.body : null, error }));
       },
-    );
+    ).finally(() => {
+      if (asked.current.stop !== stop) return;
+      asked.current.running = false;
+      if (asked.current.outdated) asked.current.soon?.();
+    });
   }, [key]);
 
   useLayoutEffect(() => {
@@ -89,23 +95,31 @@ export function useJson(path, params = {}, { on = [], betweenMs = BETWEEN_MS, ev
   return { body, error, loading: path !== null && !body && !error, reload: load };
 }
 
-/** Merge stream events into an answer, or request the answer again after a pause. */
+/**
+ * Merge stream events into an answer, or request the answer again after a pause. An event during a request makes its
+ * answer outdated: the answer is requested again after it arrived.
+ */
 function followNews(asked, load, setState) {
   let timer = null;
   const soon = () => {
+    if (asked.current.running) {
+      asked.current.outdated = true;
+      return;
+    }
     timer ??= setTimeout(() => {
       timer = null;
       load();
     }, asked.current.betweenMs);
   };
+  asked.current.soon = soon;
   const stop = onNews((kind, news) => {
     if (isFrozen()) return;
     if (kind === "resync" || asked.current.on.includes(kind)) soon();
     else if (kind === "looked") setState((old) => (old.body?.at_ms < news.at_ms ? (soon(), old) : old));
     else if (asked.current.merge) {
       setState((old) => {
-        if (!old.body) soon(); // the requested answer may be older than the event
         const body = old.body && asked.current.merge(old.body, kind, news);
+        if (!old.body || (body && asked.current.running)) soon();
         return body ? { ...old, body } : old;
       });
     }

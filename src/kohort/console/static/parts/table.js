@@ -153,6 +153,9 @@ function byKey(event, box, rowHeight, windowed) {
   const here = rows.indexOf(document.activeElement?.closest("tr"));
   const next = rows[here < 0 ? 0 : here + step];
   if (!next) return;
-  if (windowed) box.scrollTop += here < 0 ? 0 : step * rowHeight;
+  if (windowed && here >= 0) {
+    box.scrollTop += step * rowHeight;
+    box.dispatchEvent(new Event("scroll")); // draws the rows ahead before the next key; the browser's own event waits for a frame
+  }
   (next.querySelector("a, button") ?? next).focus({ preventScroll: windowed });
 }

@@ -1,4 +1,5 @@
 /** Records of a topic: by offset, by time, and by a text in key, value or headers. A search reads a limited range. */
+import { useLayoutEffect, useState } from "preact/hooks";
 import { html } from "../parts/html.js";
 import { Content, FORMATS } from "../parts/contents.js";
 import { Answer } from "../parts/failure.js";
@@ -42,22 +43,31 @@ function Choice({ chosen }) {
   return html`<span role="group" aria-label="Show as">${FORMATS.map(([name, title]) => html`<button type="button" class="small" aria-pressed=${chosen === name} onClick=${() => choose({ show: name === "text" ? null : name })}>${title}</button> `)}</span>`;
 }
 
-/** What to search. The search begins, and stands in the address, when the form is sent. */
+/** What to search. The search begins, and stands in the address, when the form is sent; until then `draft` has the input. */
 function Form({ params, partitions }) {
-  const chosen = (params.in ?? PARTS.join(",")).split(",");
+  const [draft, setDraft] = useState({});
+  useLayoutEffect(() => setDraft({}), [params.text, params.value, params.partition, params.in]);
+  const shown = { text: "", value: "", partition: "", in: PARTS.join(","), ...params, ...draft };
+  const parts = shown.in.split(",");
   const start = params.start ?? "last";
+  const keep = (event) => setDraft({ ...draft, [event.target.name]: event.target.value });
+  const tick = (part, on) => setDraft({ ...draft, in: PARTS.filter((one) => (one === part ? on : parts.includes(one))).join(",") });
+  const from = (event) => {
+    setDraft({ ...draft, value: "" });
+    choose({ start: event.target.value === "last" ? null : event.target.value, value: null, ranges: null });
+  };
   const send = (event) => {
     event.preventDefault();
-    const given = new FormData(event.currentTarget);
-    const parts = PARTS.filter((part) => given.get(`in-${part}`));
-    choose({ partition: given.get("partition"), text: given.get("text"), value: given.get("value"), in: parts.length % PARTS.length ? parts.join(",") : null, ranges: null }, { push: true });
+    const { text, value, partition } = shown;
+    choose({ partition, text, value: VALUES[start] ? value : null, in: parts.length === PARTS.length || !shown.in ? null : shown.in, ranges: null }, { push: true });
+    setDraft({});
   };
   return html`<form class="panel form" onSubmit=${send}>
-    <${Field} label="Contains"><input type="search" name="text" data-search maxlength="1000" value=${params.text ?? ""} placeholder="any record" /><//>
-    <${Field} label="From"><select value=${start} onChange=${(event) => choose({ start: event.target.value === "last" ? null : event.target.value, value: null, ranges: null })}>${STARTS.map(([name, title]) => html`<option value=${name}>${title}</option>`)}</select><//>
-    ${VALUES[start] && html`<${Field} label=${start === "offset" ? "Offset" : "Local time"} hint=${VALUES[start]}><input type=${start === "offset" ? "number" : "text"} min="0" name="value" required value=${params.value ?? ""} /><//>`}
-    <${Field} label="Partition"><select name="partition" value=${params.partition ?? ""}><option value="">all</option>${partitions.map((one) => html`<option value=${String(one)}>${one}</option>`)}</select><//>
-    <span class="found" role="group" aria-label="Search in">${PARTS.map((part) => html`<label class="tick"><input type="checkbox" name=${`in-${part}`} defaultChecked=${chosen.includes(part)} /> ${part}</label>`)}</span>
+    <${Field} label="Contains"><input type="search" name="text" data-search maxlength="1000" value=${shown.text} onInput=${keep} placeholder="any record" /><//>
+    <${Field} label="From"><select value=${start} onChange=${from}>${STARTS.map(([name, title]) => html`<option value=${name}>${title}</option>`)}</select><//>
+    ${VALUES[start] && html`<${Field} label=${start === "offset" ? "Offset" : "Local time"} hint=${VALUES[start]}><input type=${start === "offset" ? "number" : "text"} min="0" name="value" required value=${shown.value} onInput=${keep} /><//>`}
+    <${Field} label="Partition"><select name="partition" value=${shown.partition} onChange=${keep}><option value="">all</option>${partitions.map((one) => html`<option value=${String(one)}>${one}</option>`)}</select><//>
+    <span class="found" role="group" aria-label="Search in">${PARTS.map((part) => html`<label class="tick"><input type="checkbox" checked=${parts.includes(part)} onChange=${(event) => tick(part, event.target.checked)} /> ${part}</label>`)}</span>
     <button type="submit" class="primary">Search</button></form>`;
 }
 
