@@ -1,0 +1,1 @@
+"""Serializers, deserializers and the schema registry, without I/O."""
