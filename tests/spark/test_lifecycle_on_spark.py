@@ -35,9 +35,7 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 
 
 @pytest.mark.campaign
-def test_running_query_survives_new_partitions_reset_group_offsets_and_a_broker_restart(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_running_query_survives_new_partitions_an_offset_reset_and_a_broker_restart(spark: Any, tmp_path: Path) -> None:
     from kohort.aio.producing.producer import Producer
 
     with Broker(data_dir=tmp_path / "data") as broker:
@@ -202,7 +200,9 @@ def test_failing_micro_batch_ends_each_run_and_is_committed_only_after_the_fix(
 
 
 @pytest.mark.campaign
-def test_records_deleted_during_a_query_end_the_query_or_are_skipped(spark: Any, cluster: Any, tmp_path: Path) -> None:
+def test_records_deleted_during_a_query_end_it_unless_fail_on_data_loss_is_false(
+    spark: Any, cluster: Any, tmp_path: Path
+) -> None:
     topic = cluster.new_topic(partitions=1)
     cluster.produce(topic, numbered(0, 100))
     values: list[int] = []
@@ -235,7 +235,7 @@ def test_records_deleted_during_a_query_end_the_query_or_are_skipped(spark: Any,
 
 
 @pytest.mark.campaign
-def test_reset_group_offsets_apply_to_a_new_query_but_not_to_a_query_with_a_checkpoint(
+def test_offset_reset_applies_to_a_new_query_but_not_to_a_query_with_a_checkpoint(
     run_once: Callable[..., list[list[Any]]], cluster: Any, tmp_path: Path
 ) -> None:
     topic = cluster.new_topic(partitions=1)

@@ -185,7 +185,9 @@ def differences(table: tuple[Value, ...], found: Rows, expected: Rows) -> list[t
     ]
 
 
-def test_each_reader_decodes_json_values_to_the_expected_values(new_york: Any, cluster: Any, tmp_path: Path) -> None:
+def test_json_values_are_decoded_as_the_value_table_expects_in_each_kind_of_read(
+    new_york: Any, cluster: Any, tmp_path: Path
+) -> None:
     from pyspark.sql.functions import from_json
 
     schema, records, columns = wide(JSON)
@@ -194,9 +196,7 @@ def test_each_reader_decodes_json_values_to_the_expected_values(new_york: Any, c
     check(JSON, readers, from_json, columns)
 
 
-def test_each_reader_decodes_json_times_of_day_as_the_value_table_expects(
-    new_york: Any, cluster: Any, tmp_path: Path
-) -> None:
+def test_json_times_of_day_are_decoded_as_the_value_table_expects(new_york: Any, cluster: Any, tmp_path: Path) -> None:
     from pyspark.sql.functions import from_json
 
     readers = Readers(new_york, cluster, tmp_path, "json", "v time", [value.value for value in TIMES_OF_DAY])
@@ -217,7 +217,9 @@ def test_to_records_keeps_microseconds_and_null_fields(new_york: Any) -> None:
     assert json.loads(row["value"]) == {"id": 1, "at": "2024-01-15T05:20:30.123456-05:00", "name": None}
 
 
-def test_each_reader_decodes_csv_values_as_the_value_table_expects(new_york: Any, cluster: Any, tmp_path: Path) -> None:
+def test_csv_values_are_decoded_as_the_value_table_expects_in_each_kind_of_read(
+    new_york: Any, cluster: Any, tmp_path: Path
+) -> None:
     from pyspark.sql.functions import from_csv
 
     values = tuple(value for value in CSV_VALUES if value.value)  # the test of value pairs covers the empty record

@@ -1,4 +1,6 @@
-"""Spark tables of consumer groups: records of ``__consumer_offsets``, and rebalances from kohort's group journal.
+"""Spark tables about consumer groups.
+
+The records of ``__consumer_offsets`` make one table. The rebalances in kohort's group journal make another table.
 
 ``group_records`` is a pipeline step (``python: kohort.spark.group_tables:group_records``). It converts each raw record
 of ``__consumer_offsets`` into one row, whether kohort or Apache Kafka wrote the record. A record of an unknown type
@@ -35,9 +37,9 @@ _SOURCE: Final = "_source"
 
 
 def group_records(rows: DataFrame) -> DataFrame:
-    """Parse raw records of ``__consumer_offsets`` into a table. Keep the column ``_source`` if ``rows`` has it.
+    """Parse raw records of ``__consumer_offsets`` into a table.
 
-    The constant ``COLUMNS`` lists the columns of the table.
+    The constant ``COLUMNS`` lists the columns of the table. If ``rows`` has a column ``_source``, the table has it too.
     """
     from pyspark.sql.types import StructType
 

@@ -41,7 +41,7 @@ def end(made: BatchLimits, scales: SizedCluster, begin: int, head: int, *, finit
     return made.end(scales, {P0: begin}, {P0: head}, finite=finite)[P0]  # type: ignore[arg-type]
 
 
-def test_byte_limit_uses_the_mean_size_of_sampled_records_and_later_samples_again() -> None:
+def test_byte_limit_uses_the_mean_record_size_and_later_measures_it_again() -> None:
     scales = SizedCluster(p0=200.0)
     made = limits(scales, maxBytesPerTrigger="2000")
 

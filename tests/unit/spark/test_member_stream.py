@@ -118,7 +118,7 @@ class Query:
         return self
 
 
-def test_topic_recreated_between_two_runs_ends_the_member_query_or_is_read_from_its_beginning() -> None:
+def test_recreated_topic_ends_a_member_query_unless_fail_on_data_loss_is_false() -> None:
     for options in ({}, {"failOnDataLoss": "false"}):
         cluster = DictionaryCluster(p0=list(range(50)))
         cluster.incarnation = b"1"
@@ -234,7 +234,7 @@ def test_takeover_of_a_query_stopped_during_a_micro_batch_marks_its_rows_as_rede
     assert other.again == pairs(0, range(4))
 
 
-def test_revocation_of_an_unread_partition_keeps_the_mark_of_its_earlier_owner() -> None:
+def test_rows_of_a_killed_query_stay_marked_if_the_next_owner_reads_none_of_them() -> None:
     cluster = DictionaryCluster(p0=list(range(6)), p1=[0])
     killed, between, other = Query(cluster).assign(P0), Query(cluster), Query(cluster)
     killed.plan()
@@ -309,7 +309,7 @@ def test_restarted_query_uses_committed_offsets_that_were_reset_while_it_was_dow
     assert query.rows == pairs(0, [0, 1, 2, 3, 1, 2, 3])
 
 
-def test_member_without_partitions_reads_no_records_and_group_fallback_sets_the_start_of_a_partition() -> None:
+def test_member_without_partitions_plans_no_micro_batch_and_group_fallback_latest_skips_old_records() -> None:
     cluster = DictionaryCluster(p0=list(range(4)))
     idle, from_the_end = Query(cluster), Query(cluster, groupFallback="latest").assign(P0)
 
@@ -321,7 +321,7 @@ def test_member_without_partitions_reads_no_records_and_group_fallback_sets_the_
     assert from_the_end.rows == pairs(0, [4])
 
 
-def test_member_mode_rejects_available_now_and_its_checkpoint_is_rejected_in_standalone_mode() -> None:
+def test_available_now_in_member_mode_and_a_member_checkpoint_in_standalone_mode_are_rejected() -> None:
     cluster = DictionaryCluster(p0=[0])
     member = Query(cluster).assign(P0)
     member.run_until_idle()

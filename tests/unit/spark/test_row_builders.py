@@ -41,7 +41,7 @@ def built(values: list[bytes | None], **options: str) -> list[dict[str, object]]
         ("bad", [(b"k0", 1, None), (b"k1", None, "the record has no value"), (b"k2", 3, None)]),
     ],
 )
-def test_tombstone_becomes_a_row_of_nulls_or_a_bad_value_or_is_dropped(
+def test_tombstones_option_selects_a_row_of_nulls_a_bad_value_or_no_row(
     tombstones: str, outcome: list[tuple[object, ...]]
 ) -> None:
     rows = built([b'{"id": 1}', None, b'{"id": 3}'], tombstones=tombstones, zone="UTC")

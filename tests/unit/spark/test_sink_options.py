@@ -58,7 +58,7 @@ def test_sink_accepts_dataframe_with_record_columns() -> None:
 @pytest.mark.parametrize(
     ("fields", "topic", "message"),
     [
-        ([("value", "string"), ("amount", "double")], "t", "a record has key, value"),
+        ([("value", "string"), ("amount", "double")], "t", "the sink accepts key, value"),
         ([("value", "double")], "t", "'value' must be binary or string, not double"),
         ([("key", "string")], "t", "column 'value' is missing"),
         ([("value", "string")], "", "give the option 'topic', or a column"),

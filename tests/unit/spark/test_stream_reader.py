@@ -342,7 +342,7 @@ def test_starting_timestamp_selects_the_first_record_at_or_after_that_time() -> 
     assert stream(cluster, startingOffsetsByTimestamp=times).initialOffset() == {"orders": {"0": 5, "1": 1}}
 
 
-def test_starting_timestamp_after_all_records_raises_error_or_selects_the_log_end() -> None:
+def test_starting_timestamp_after_all_records_raises_error_unless_strategy_is_latest() -> None:
     cluster = DictionaryCluster(p0=list(range(10)), p1=list(range(4)))
     late = {"startingTimestamp": "7000"}
 
@@ -382,7 +382,7 @@ def test_warning_about_commits_of_another_query_in_the_group_is_logged_only_once
     assert committed(cluster) == {0: 5}
 
 
-def test_batch_read_with_ending_offsets_after_the_log_end_is_rejected_or_stops_at_the_log_end(
+def test_ending_offsets_after_the_log_end_are_rejected_unless_fail_on_data_loss_is_false(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     cluster = DictionaryCluster(p0=[0, 1, 2], p1=[0])
@@ -469,7 +469,7 @@ def test_offsets_keep_the_topic_id_of_a_deleted_topic_until_the_topic_is_recreat
     assert read_to_the_end(patient, start)[0] == 80
 
 
-def test_deleted_topic_ends_the_query_or_is_logged_only_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_deleted_topic_ends_the_query_unless_fail_on_data_loss_is_false(caplog: pytest.LogCaptureFixture) -> None:
     cluster = DictionaryCluster(p0=list(range(5)))
     strict, patient = stream(cluster), stream(cluster, failOnDataLoss="false", idleWaitMs="0")
     cluster.logs.clear()

@@ -55,7 +55,7 @@ def _by_our_names(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def connecting(client: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options for brokers and security, which producers, consumers and admin clients share."""
+    """Return the options that producers, consumers and admin clients share, such as brokers and security."""
     known = {o.name for o in options_of(AdminConfig)} - {"client.id"}
     return {name: value for name, value in client.items() if name in known}
 

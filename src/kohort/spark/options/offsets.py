@@ -1,4 +1,4 @@
-"""Offsets of a Spark query: their JSON form, the row limit of a micro-batch, the division of offset ranges into tasks.
+"""Offsets of a Spark query. Parses their JSON form, limits the rows of a micro-batch, divides offset ranges into tasks.
 
 The JSON form is that of Spark's Kafka connector: ``{"orders": {"0": 1000}}``.
 """

@@ -1,4 +1,4 @@
-"""Options of a Spark read: parses and checks their string values. Spark ignores case in option names."""
+"""Options of a Spark read. Spark passes the values as strings, and ignores case in option names."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class SourceOptions:
 
     @property
     def pin(self) -> str:
-        """Commit metadata with which a stream stores its start offsets in the group.
+        """Metadata of the commit that stores the start offsets of a stream in its group.
 
         The metadata contains a digest of the options that select topics and start offsets.
         """
@@ -164,8 +164,9 @@ def _check_member(options: SourceOptions, *, streaming: bool) -> None:
         )
     if options.stream_start != "group":
         raise ConfigError(
-            "group.mode=member starts at the committed offsets of the group: remove startingOffsets and "
-            "the starting timestamps. groupFallback sets the start of a partition without a committed offset"
+            "group.mode=member starts at the committed offsets of the group: remove startingOffsets, "
+            "startingTimestamp and startingOffsetsByTimestamp. For partitions without a committed offset, set "
+            "groupFallback"
         )
     if not options.commit_offsets:
         raise ConfigError(

@@ -98,12 +98,15 @@ class PipelineBuilder:
         return self._add_source(name, topics, json, settings)
 
     def table(self, name: str, *, topics: Sequence[str], group: str = "", json: str = "", **more: Any) -> Self:
-        """Add a source that reads topics as a table: a run reads these topics only once, when it begins."""
+        """Add a table source. Each run reads its topics only once, at the start of the run."""
         settings = {"group": group} if group else {}
         return self._add_source(name, topics, json, {**settings, "read": "table", **more})
 
     def sql(self, text: str, *, filters: bool = False) -> Self:
-        """Add a SQL step. Its query reads the sources or ``input``, the result of the previous step."""
+        """Add a SQL step.
+
+        The query reads the sources, or the view ``input`` with the result of the previous step.
+        """
         return self._add("steps", {"sql": text, "filters": filters})
 
     def step(self, function: Callable[[DataFrame], DataFrame], *, filters: bool = False) -> Self:

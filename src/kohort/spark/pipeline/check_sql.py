@@ -1,4 +1,4 @@
-"""Checks the SQL of a pipeline without Spark: syntax, and the existence of columns.
+"""Checks the syntax and the column names in the SQL of a pipeline, without Spark.
 
 sqlglot resolves names against the columns of the tables. The check must never reject a valid query; ``dry-run`` finds
 the mistakes that the check misses. So the check accepts queries on tables with unknown columns, and queries whose
@@ -123,7 +123,7 @@ def _require_column(name: str, columns: Columns, key: str) -> None:
 
 @contextmanager
 def _at(pipeline: Pipeline, line: int) -> Iterator[None]:
-    """Convert a SqlProblem of the ``with`` block into a PipelineError with the line number ``line``."""
+    """Convert a SqlProblem into a PipelineError. ``line``: line number of the SQL in the pipeline file."""
     try:
         yield
     except SqlProblem as problem:

@@ -44,8 +44,8 @@ def _check_rules(pipeline: Pipeline, top: YamlSection) -> None:
     judged = [r for r in pipeline.rules if r.otherwise != "fail"]
     if judged and any(s.counts for s in pipeline.sinks):
         raise top.error(
-            f"rule {judged[0].name!r}: a sink with the key counts stores aggregates, which rules cannot "
-            "drop or quarantine. Use else: fail",
+            f"rule {judged[0].name!r}: a sink with the key 'counts' stores aggregates, but rules drop "
+            "and quarantine only single rows. Use else: fail",
             judged[0].line,
         )
 
@@ -66,7 +66,7 @@ def _check_state(pipeline: Pipeline, top: YamlSection) -> None:
             if source.watermark is None:
                 raise top.error(
                     f"source {source.name!r} is joined with another stream: add watermark: {{column: ..., delay: "
-                    f"10 minutes}}, which limits the wait for matching rows"
+                    f"10 minutes}}. The watermark limits the wait for matching rows"
                 )
     if pipeline.mode == "update" and any(s.stores_rows for s in pipeline.sinks):
         raise top.error(
@@ -85,15 +85,14 @@ def _check_watermarks(pipeline: Pipeline, top: YamlSection) -> None:
             continue
         if number:
             raise top.error(
-                "watermark: this window aggregates the rows of another window, whose watermark it uses: "
-                "remove this watermark",
+                "watermark: remove this key: a window on the rows of another window uses the watermark of that window",
                 line,
             )
         same = [delay for column, delay in sources.values() if column == window.time]
         if sources and not any(time_ms(delay) == time_ms(window.late) for delay in same):
             watermarks = ", ".join(f"{name} has {column} with {delay}" for name, (column, delay) in sources.items())
             raise top.error(
-                f"watermark: {window.late} of {window.time}: Spark allows only one watermark, and the source "
+                f"watermark: {window.late} on column {window.time}: Spark allows only one watermark, and the source "
                 f"already has one ({watermarks}). Remove one of them",
                 line,
             )
@@ -118,7 +117,6 @@ def check_not_member(pipeline: Pipeline) -> None:
             raise PipelineError(
                 str(pipeline.file),
                 source.member_line,
-                "group_mode: member needs a continuous run, since a rebalance would change the end "
-                "offsets of an available-now run. Use trigger: {every: 2 seconds} and --continuous, or remove "
-                "group_mode",
+                "group_mode: member needs a continuous run. In an available-now run, a rebalance would change the "
+                "end offsets. Use trigger: {every: 2 seconds} and --continuous, or remove group_mode",
             )

@@ -39,7 +39,7 @@ RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "va
 
 @dataclass(frozen=True, slots=True)
 class Decode:
-    """Decoding of record values: ``json``, ``csv`` or ``avro`` into columns; ``raw`` keeps the columns of the record.
+    """Decoding of record values. ``json``, ``csv`` and ``avro`` decode values into columns; ``raw`` decodes nothing.
 
     ``avro_schema``: the writer's schema. ``framing``: none or confluent. ``tombstones``: row, drop or bad.
     """
@@ -61,7 +61,7 @@ class Decode:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Source of a pipeline: topics, under a name that steps use.
+    """Source of a pipeline: one or more topics. Steps refer to the source by its name.
 
     ``table``: True if a run reads the topics only at its beginning. ``watermark``: a time column, and the maximum
     lateness of rows. ``member``: True if the run is a member of the group, which assigns the partitions.
@@ -91,10 +91,11 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Aggregation of rows: one result for each window of ``time`` and each combination of values of the columns ``by``.
+    """Aggregation of rows in time windows, with one result for each window and each group of rows.
 
-    ``agg``: pairs of an aggregate's name and its SQL. ``late``: maximum lateness of rows; "" to use the source's
-    watermark. ``slide``: distance between the starts of overlapping windows; without it windows do not overlap.
+    ``time``: time column. ``by``: group columns. ``agg``: pairs of an aggregate's name and its SQL. ``late``: maximum
+    lateness of rows; "" to use the source's watermark. ``slide``: distance between the starts of overlapping windows;
+    "" for windows that do not overlap.
     """
 
     time: str
@@ -148,9 +149,9 @@ class SinkWriter:
     def check(self, schema: StructType) -> None: ...
 
     def write(self, rows: DataFrame, batch: int, *, passed: int, counts: str) -> int:
-        """Write the rows of a micro-batch. Return the number of rows, or the sum of the column ``counts`` if given.
+        """Write the rows of a micro-batch. Return the number of source rows.
 
-        ``passed``: number of rows in ``rows``.
+        ``passed``: number of rows in ``rows``. ``counts``: column to sum up for the result; "" to count the rows.
         """
         raise NotImplementedError
 
@@ -159,7 +160,7 @@ class SinkWriter:
 
 
 def source_rows(rows: DataFrame, counts: str) -> int:
-    """Return the number of source rows: the sum of the column ``counts``, or the row count if ``counts`` is ""."""
+    """Return the number of source rows. ``counts``: column to sum up; "" to count the rows."""
     return int(rows.agg({counts: "sum"}).collect()[0][0] or 0) if counts else int(rows.count())
 
 
@@ -190,7 +191,7 @@ class Sink(SinkWriter):
 
     @property
     def columns(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of a setting and a column that it names, such as ``("partition_by", "day")``."""
+        """Settings that name columns, as pairs of setting and column, such as ``("partition_by", "day")``."""
         return ()
 
     def prepare(self, pipeline: Pipeline) -> None: ...
@@ -267,7 +268,7 @@ class Pipeline:
 
     @property
     def stateful(self) -> bool:
-        """True if steps combine rows of different micro-batches, by windows, watermarks or joins of streams."""
+        """True if windows, watermarks or joins of streams combine rows of different micro-batches."""
         windows = any(s.kind == "window" for s in self.steps)
         return windows or len(self.streams) > 1 or any(s.watermark for s in self.streams)
 

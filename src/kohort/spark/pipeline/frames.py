@@ -189,7 +189,7 @@ def run_steps(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
 
 
 def aggregate(rows: DataFrame, pipeline: Pipeline, step: Step, window: Window) -> DataFrame:
-    """Aggregate rows in windows. Return ``window_start``, ``window_end``, the columns ``by``, and the aggregates.
+    """Aggregate rows in windows. Return ``window_start``, ``window_end``, the group columns, and the aggregates.
 
     Spark rejects a second watermark, so the rows of a stream keep the watermark of their source or previous window. The
     first window sets the watermark if no source has one.

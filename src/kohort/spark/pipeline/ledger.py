@@ -37,7 +37,7 @@ NOTHING: Final = Count()
 
 @dataclass(slots=True)
 class Entry:
-    """Row counts of one micro-batch. ``marked``: True if the counts after the steps have marks."""
+    """Row counts of one micro-batch. ``marked``: False if rows after the steps have no source record to hash."""
 
     batch: int
     rows_in: Count = NOTHING
@@ -77,7 +77,7 @@ class Ledger:
     """Number of rows that windows and joins ignored because the rows were older than the watermark."""
     stands_for: dict[str, int] = field(default_factory=dict)
     waited: dict[str, int] = field(default_factory=dict)
-    """Number of rows in open windows before the first micro-batch of this ledger, for each sink."""
+    """For each sink, the number of rows that earlier runs left in open windows."""
     held: dict[str, int] = field(default_factory=dict)
     sources: dict[str, int] = field(default_factory=dict)
     state: dict[str, int] = field(default_factory=dict)

@@ -83,7 +83,8 @@ def _sources(top: YamlSection, cluster: KafkaCluster, root: Path) -> tuple[Sourc
     for name in several.names():
         if not _VIEW.fullmatch(name) or name == "input":
             raise top.error(
-                f"source {name!r}: expected a name of letters, digits and _, other than input", several.line_of(name)
+                f"source {name!r}: expected a name of letters, digits and _; the name input is reserved",
+                several.line_of(name),
             )
         section = several.take(name, YamlSection)
         found.append(_source(name, section, cluster, section.section("decode"), root))

@@ -1,4 +1,4 @@
-"""Parses the source sections of a pipeline file: decoding of values, and connection to the cluster.
+"""Parses the source sections of a pipeline file, and the brokers and client options of each section.
 
 ``profile``, ``brokers`` and ``kafka`` at the top of the file apply to all sources, sinks and dead letters. A section
 with other brokers needs its own credentials: top-level credentials are never sent to other brokers. Spark schemas
@@ -215,7 +215,7 @@ class KafkaCluster:
 
 
 def default_cluster(top: YamlSection) -> KafkaCluster:
-    """Return the cluster from the top-level settings of a pipeline file.
+    """Return the top-level brokers and client options of a pipeline file.
 
     If these settings name no brokers, ``brokers`` is "".
     """
@@ -233,7 +233,7 @@ def default_cluster(top: YamlSection) -> KafkaCluster:
 
 
 def cluster_of(section: YamlSection, default: KafkaCluster, config: type[Any]) -> KafkaCluster:
-    """Return the cluster for a section of the pipeline file.
+    """Return the brokers and client options of one section of the pipeline file.
 
     Top-level client options apply only if the section has the same brokers. Options in the section override them.
     """
@@ -267,7 +267,7 @@ def _settings(section: YamlSection, config: type[Any]) -> ClientSettings:
         line, value = kafka.line_of(name), kafka.take(name, object)
         if name in SOURCE_KEYS and (name == SERVERS or config is ConsumerConfig):
             raise kafka.error(
-                f"kafka: {name}: remove it, and set the key {SOURCE_KEYS[name]} beside the key kafka", line
+                f"kafka: {name}: remove this option, and set {SOURCE_KEYS[name]} in the section that has kafka", line
             )
         if isinstance(value, YamlSection | list) or value is None:
             raise kafka.error(f"kafka: {name}: expected text, a number, true or false", line)

@@ -62,7 +62,7 @@ def _window(section: YamlSection) -> Window:
 
 
 def _check_function(section: YamlSection, text: str, root: Path, line: int) -> None:
-    """Check that ``text`` names a top-level function, without running its module.
+    """Check that ``text`` names a top-level function. The check does not run the module.
 
     ``text`` is ``file.py:name`` or ``package.module:name``.
     """

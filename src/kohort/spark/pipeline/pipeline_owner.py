@@ -1,4 +1,4 @@
-"""Owner of output folders and of a group: a pipeline with its checkpoint.
+"""Owners of output folders and groups. An owner is a pipeline with its checkpoint.
 
 The owner's id is a random number in the checkpoint's file ``owner.json``. So the owner stays the same if the checkpoint
 is moved, and a reset of the checkpoint creates a new owner. The name of each data file ends with the owner's id. Output
@@ -35,7 +35,7 @@ _FILE: Final = "owner.json"
 _TEXT: Final = re.compile(r"([0-9a-f]{8})\.([A-Za-z0-9_~-]+)\.([0-9a-f]{8}|-)\.([^/]+)")
 _LONGEST_NAME: Final = 60
 _LONGEST_PATH: Final = 150
-"""Maximum length of the checkpoint path in ``PipelineOwner.text``, which is part of file names (at most 255 bytes)."""
+"""Maximum length of the checkpoint path in the name of an owner file. File names have at most 255 bytes."""
 
 
 class PipelineOwner(NamedTuple):
@@ -90,7 +90,7 @@ def claim_checkpoint(pipeline: Pipeline) -> PipelineOwner:
     before = str(known.get("file", file))
     if before != file and lacking and Path(before).exists():
         raise KohortError(
-            f"{pipeline.state} is the checkpoint of {before}. That file has sinks that {file} lacks: "
+            f"{pipeline.state} is the checkpoint of {before}. {file} lacks these sinks of that file: "
             f"{', '.join(lacking)}. Give one pipeline another name or checkpoint, or remove one of the "
             "files"
         )
@@ -109,7 +109,7 @@ def _owner(pipeline: Pipeline, number: str) -> PipelineOwner:
 
 
 def _short(text: str, most: int) -> str:
-    """Shorten a text to ``most`` characters. A digest of the whole text replaces its beginning."""
+    """Shorten a text to ``most`` characters: a digest of the whole text, then the end of the text."""
     if len(text) <= most:
         return text
     return f"~{hashlib.sha256(text.encode()).hexdigest()[:8]}~{text[10 - most :]}"

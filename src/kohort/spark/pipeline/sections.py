@@ -89,7 +89,7 @@ class YamlSection:
         return value
 
     def one_of(self, *keys: str) -> str:
-        """Return the section's single key of ``keys``. Raises PipelineError for no such key or several keys."""
+        """Return which of ``keys`` the section has. Raises PipelineError if it has none or several."""
         self._known.extend(keys)
         present = [k for k in keys if k in self._entries]
         if len(present) != 1:
@@ -118,12 +118,12 @@ class YamlSection:
             if key not in self._known:
                 known = f"; keys are {', '.join(dict.fromkeys(self._known))}" if self._known else ""
                 if key in self._parent_keys:
-                    known = f"; put it beside the key {self.name.rpartition('.')[2]}, not into that section"
+                    known = f"; move it out of this section, to the level of the key {self.name.rpartition('.')[2]}"
                 hint = did_you_mean(key, self._known) or known
                 raise self.error(f"unknown key {key!r} in {self.name}{hint}", line)
 
     def note_parent_keys(self, *keys: str) -> None:
-        """Store keys that belong into the parent section. The error for a misplaced key says where it belongs."""
+        """Set the keys of the parent section. If this section has such a key, the error names the right place."""
         self._parent_keys = keys
 
 

@@ -22,7 +22,7 @@ from kohort.spark.reading.cluster import KohortCluster, selected_partitions
 
 
 def stream_options(source: Source, owner: PipelineOwner | None = None) -> dict[str, str]:
-    """Return the ``format("kohort")`` options of a stream source. Its commits name ``owner``."""
+    """Return the ``format("kohort")`` options of a stream source. ``owner``: owner in the commit metadata."""
     options = _options(source) | {"includeHeaders": "true"}
     if source.group and owner is not None:
         options["groupOwner"] = owner.text
@@ -51,7 +51,7 @@ def lookup_options(source: Source) -> SourceOptions:
 
 @contextmanager
 def source_cluster(source: Source, *, absent_ok: bool = False) -> Iterator[tuple[KohortCluster, set[TopicPartition]]]:
-    """Connect to the cluster of a source without Spark. Yield the connection and the source's partitions."""
+    """Connect kohort's clients to the cluster of a source. Yield the connection and the source's partitions."""
     options = lookup_options(source)
     with closing(KohortCluster(options)) as cluster:
         yield cluster, selected_partitions(cluster, options, absent_ok=absent_ok)
@@ -119,7 +119,7 @@ def refuse_other_owner(
         other = parse_owner(offset.metadata.rpartition(":")[2])
         if other is not None and other.id != owner.id and not other.same_place(owner):
             raise KohortError(
-                f"source {source.name}: group {source.group} belongs to {other}, which committed {tp}; this is "
-                f"{owner}. Give this source its own group. If the other pipeline was removed, take over its offsets "
-                f"with kohort group reset-offsets {source.group} --to-current --execute"
+                f"source {source.name}: group {source.group} belongs to {other}, not to {owner}: "
+                f"see the metadata of the commit of {tp}. Give this source its own group. If the other pipeline was "
+                f"removed, take over its offsets with kohort group reset-offsets {source.group} --to-current --execute"
             )

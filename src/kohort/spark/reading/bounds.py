@@ -89,7 +89,7 @@ SAMPLE_AGE_S: Final = 10.0
 
 
 class BatchLimits:
-    """Limits of a query's micro-batches. ``now``, ``pause``: functions for time and sleep, which tests replace."""
+    """Limits of a query's micro-batches. ``now``: clock in seconds. ``pause``: function that sleeps."""
 
     def __init__(self, options: SourceOptions, now: Callable[[], float], pause: Callable[[float], None]) -> None:
         self._options = options

@@ -42,7 +42,9 @@ class SourceCluster(Protocol):
     def earliest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
     def latest(self, partitions: Iterable[TopicPartition]) -> PartitionOffsets: ...
     def at_times(self, times: Mapping[TopicPartition, int]) -> PartitionOffsets:
-        """Return the first offset per partition since a timestamp in ms. Omit partitions without newer records."""
+        """Return the offset of each partition's first record at or after a timestamp in ms.
+
+        Omit partitions without such a record."""
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, bytes]:
         """Return the topic ids from the most recent metadata. A recreated topic has a new id."""
@@ -53,7 +55,7 @@ class SourceCluster(Protocol):
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]: ...
     def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None: ...
     def wait_for_records(self, heads: Mapping[TopicPartition, int], timeout_ms: int) -> None:
-        """Wait up to ``timeout_ms`` until a partition in ``heads`` has a record at or after its offset."""
+        """Wait for a record at or after the offset of any partition in ``heads``, up to ``timeout_ms``."""
 
     def fetch(self, wanted: Range, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the given columns of the records in an offset range. The last batch may extend beyond the range."""
@@ -195,7 +197,7 @@ class KohortCluster:
         mean = self._mean_bytes.get(wanted.topic)
         if mean is None or mean * (wanted.end - wanted.start) > _LITTLE_BYTES / 2:
             return self._consumer("fetch", settings)
-        # Records beyond the range are discarded: large fetches would double the work of a task with 100 rows.
+        # A large fetch returns many records beyond the range. For a task with 100 rows, this doubles the work.
         for name in ("fetch.max.bytes", "max.partition.fetch.bytes"):
             settings[name] = min(int(self._settings.get(name, _LITTLE_BYTES)), _LITTLE_BYTES)
         return self._consumer("fetch little", settings)

@@ -27,7 +27,7 @@ from kohort.spark.options.source import SourceOptions
 from kohort.spark.reading.cluster import SourceCluster
 
 QUERY_KEY: Final = "kohort:query"
-"""JSON key of the query number in the offsets of a query. No topic has this name, since topic names have no colon."""
+"""JSON key of the query's number among the topics in its offsets. Topic names have no colon."""
 _MARK: Final = re.compile(r"kohort-member:([0-9a-f]+):([0-9]+)")
 
 
@@ -54,7 +54,7 @@ def parse_mark(metadata: str) -> CommitMark | None:
 
 
 def partition_start(committed: OffsetAndMetadata, query: int, done: int | None) -> PartitionStart:
-    """Return the offset at which ``query`` starts an assigned partition.
+    """Return the offset at which ``query`` begins to read an assigned partition.
 
     ``committed``: committed offset of the group. ``done``: offset in the query's checkpoint.
 

@@ -20,7 +20,7 @@ from kohort.spark.reading.ranges import DataLost, data_lost
 log = logging.getLogger(__name__)
 
 IDS_KEY: Final = "kohort:topics"
-"""JSON key of the topic ids in the offsets of a query. No topic has this name, since topic names have no colon."""
+"""JSON key of the topic ids among the topics in a query's offsets. Topic names have no colon."""
 
 TopicIds = dict[str, str]
 

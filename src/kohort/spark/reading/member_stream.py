@@ -38,7 +38,7 @@ from kohort.spark.values.row_builders import RowBuilder
 log = logging.getLogger(__name__)
 
 OnRevoked = Callable[[Collection[TopicPartition]], None]
-"""Callback that can commit the offsets of partitions before they are revoked."""
+"""Callback with revoked partitions. The member still owns the partitions and can commit their offsets."""
 _CLOSE_MS: Final = 5_000
 
 
@@ -160,7 +160,7 @@ class MemberStreamReader(KohortStreamReader):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         raise ConfigError(
-            "group.mode=member is only for continuous queries, since a rebalance would change the end of "
+            "group.mode=member is only for continuous queries: a rebalance would change the end of "
             "an available-now run. Use trigger(processingTime=...), or group.mode=standalone"
         )
 
@@ -172,7 +172,7 @@ class MemberStreamReader(KohortStreamReader):
         new = member.poll(wait_ms, lambda revoked: self._commit_revoked(done, revoked))
         self._active = (self._active & member.assigned & done.keys()) - new
         if new:
-            self._committed_marks = {}  # another query may have committed its marks in between
+            self._committed_marks = {}  # another query may have replaced the marks
         begin, entering = self._enter(member.assigned - self._active, done)
         begin |= {tp: done[tp] for tp in self._active}
         end = self._end(begin, limit, ids_of(start)) | entering
@@ -200,7 +200,7 @@ class MemberStreamReader(KohortStreamReader):
     def _enter(
         self, fresh: Iterable[TopicPartition], done: PartitionOffsets
     ) -> tuple[PartitionOffsets, PartitionOffsets]:
-        """Return start offsets of newly assigned partitions in two dicts.
+        """Divide newly assigned partitions into two dicts with their start offsets.
 
         The first dict has the partitions that start at their offset in the checkpoint. The second dict has the
         partitions that the checkpoint lacks. A partition with any other start offset is in neither dict: the next

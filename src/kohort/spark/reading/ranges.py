@@ -126,7 +126,7 @@ class KohortBatchReader(DataSourceReader):  # type: ignore[misc]  # pyspark has 
         return [ReadTask(r) for r in plan] or [ReadTask([])]
 
     def _check_ends(self, cluster: SourceCluster, end: PartitionOffsets) -> None:
-        """Check that no offset in endingOffsets is after the log end, where a task would wait for records.
+        """Check that no offset in endingOffsets is after the log end. A task would wait there for records.
 
         Raises ConfigError for such an offset. With failOnDataLoss=false, replaces the offset by the log end offset.
         """

@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # pyspark has no types that mypy is told to follow
-    """Reader of one query. The driver's copy lives as long as the query; workers call ``read`` on other copies."""
+    """Reader of one query. The driver plans micro-batches; workers call ``read`` on unpickled copies."""
 
     def __init__(self, options: SourceOptions, builder: RowBuilder, connect: Connect = connect) -> None:
         self._options = options
@@ -113,7 +113,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
             end = heads
         else:
             end = self._limits.end(self._cluster, begin, heads, finite=self._available_now)
-        # If a partition has no new end offset, its start offset is its end offset: no records are read from it.
+        # A partition without a new end offset ends at its start offset. The micro-batch reads none of its records.
         ends = {tp: max(offset, end.get(tp, offset)) for tp, offset in begin.items()}
         self._planned_end = log_changes.with_ids(as_json(ends), log_changes.ids_of(start) | self._ids_now(ends))
         return self._planned_end
@@ -143,7 +143,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return self._heads
 
     def _warn_if_nothing_to_read(self, target: PartitionOffsets) -> None:
-        """Warn if a new query starts at the log end offsets and so reads none of the existing records."""
+        """Warn if a new query reads no existing records, because it starts at the log end offsets."""
         starts, self._started_at_latest = self._started_at_latest, {}
         if not starts or any(starts.get(tp) != head for tp, head in target.items()):
             return
@@ -192,7 +192,7 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         return self._cluster.earliest(partitions) if partitions else {}
 
     def _without_recreated(self, upto: PartitionOffsets, end: Mapping[str, Any]) -> PartitionOffsets:
-        """Remove topics from the end offsets of a repeated micro-batch if they were recreated since it was planned.
+        """Remove recreated topics from the end offsets of a repeated micro-batch.
 
         The next micro-batch reads these topics from their beginning. Raises DataLost if failOnDataLoss is true.
         """
@@ -212,8 +212,8 @@ class KohortStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  
         if backwards:
             raise KohortError(
                 f"Spark requests end offsets below the start offsets: {'; '.join(backwards)}. The first "
-                "micro-batch of this checkpoint was planned with other start offsets: set group.id, so that "
-                "the query commits its start offsets"
+                "micro-batch of this checkpoint was planned with other start offsets. Set group.id: the query then "
+                "commits its start offsets"
             )
         self._planned = True
         ranges = [r._replace(redelivered_below=again.get(r.tp, 0)) for r in ranges_between(begin, upto)]

@@ -1,1 +1,1 @@
-"""Java, Python workers and the SparkSession."""
+"""Finds Java, prepares Python workers, and creates the SparkSession."""

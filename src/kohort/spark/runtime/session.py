@@ -24,7 +24,7 @@ SETTINGS: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.streaming.metricsEnabled": "false",
-    # Rename checkpoint files directly: a micro-batch takes 39 instead of 108 ms on a local disk.
+    # This class renames checkpoint files directly. On a local disk, a micro-batch takes 39 ms instead of 108 ms.
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),

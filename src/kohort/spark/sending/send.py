@@ -58,8 +58,8 @@ def add_headers(own: pa.Array | None, rows: int, more: Sequence[tuple[str, pa.Ar
         names.insert(0, flat.field(0).cast(pa.string()))
         values.insert(0, flat.field(1).cast(pa.binary()))
         taken = len(flat)
-    # The lists have the own headers of all records, then the first new header of all records, and so on.
-    # ``order`` sorts the headers by record: a record's own headers first, then its new headers.
+    # The lists begin with the original headers of all records. Then each new header follows, once for each record.
+    # ``order`` sorts the headers by record: first the original headers of the record, then its new headers.
     starts = np.concatenate(([0], np.cumsum(counts + len(more))))
     order = np.empty(starts[-1], np.int64)
     is_new = np.zeros(starts[-1], bool)
@@ -112,7 +112,7 @@ class RowSender:
         self.rows = 0
 
     def send(self, topic: str, batch: pa.RecordBatch) -> None:
-        """Send rows with any of the columns key, value, headers, partition. Also raises errors of rows sent before."""
+        """Send rows with any of the columns key, value, headers, partition. Raises errors of earlier rows."""
         self.rows += batch.num_rows
         self._pending += self._producer.send_arrow(topic, batch)
         if len(self._pending) > _MAX_PENDING_DELIVERIES:
@@ -135,7 +135,7 @@ class RowSender:
 
 
 def send_by_topic(sender: RowSender, batch: pa.RecordBatch, topic: str) -> None:
-    """Send rows to ``topic`` or, if it is "", to the topic in each row. Raises UsageError for a NULL topic."""
+    """Send rows to ``topic``. If ``topic`` is "", use the topic in each row. Raises UsageError for a NULL topic."""
     if topic:
         sender.send(topic, batch)
         return
@@ -169,7 +169,7 @@ ERROR: Final = "kohort-error."
 LEFT_OUT: Final = f"{ERROR}left-out"
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 _MAX_PENDING_BATCHES: Final = 8
-"""Maximum number of Arrow batches of unacknowledged dead letters of a task.
+"""Maximum number of Arrow batches with unacknowledged dead letters, for each task.
 
 The batches stay in memory, since a batch that is too large is sent again in halves.
 """
@@ -227,7 +227,10 @@ class LetterSender(RowSender):
 
 
 def smaller_letters(letter: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield two smaller forms of a dead letter: without value, then also without key and source headers."""
+    """Yield two smaller forms of a dead letter.
+
+    The first form omits the value. The second form also omits the key and the source headers.
+    """
     import pyarrow as pa
 
     key, value, headers = (letter.column(name) for name in ("key", "value", "headers"))

@@ -40,7 +40,7 @@ def check_sink_schema(fields: Sequence[tuple[str, str]], options: SinkOptions) -
     for name, kind in fields:
         if name not in SINK_TYPES:
             raise ConfigError(
-                f"sink: {unknown_option(name, SINK_TYPES)}: a record has {', '.join(SINK_TYPES)}; "
+                f"sink: {unknown_option(name, SINK_TYPES)}: the sink accepts {', '.join(SINK_TYPES)}; "
                 "kohort.spark.to_records(df, ...) converts any DataFrame into these columns"
             )
         if kind not in SINK_TYPES[name]:

@@ -1,4 +1,6 @@
-"""Columns of ``format("kohort")``: those of Spark's Kafka connector, with their Spark types and exact Arrow types."""
+"""Spark types and Arrow types of the columns of ``format("kohort")``.
+
+The columns are the columns of Spark's Kafka connector, and ``redelivered``."""
 
 from __future__ import annotations
 

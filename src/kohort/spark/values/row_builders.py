@@ -35,7 +35,7 @@ SESSION_ZONE: Final = "spark.sql.session.timeZone"
 
 
 def session_zone() -> tzinfo:
-    """Return the time zone of the task's Spark session. Without one, return the local time zone, as Spark does."""
+    """Return the time zone of the task's Spark session. The default is the local time zone, as in Spark."""
     from pyspark import TaskContext
 
     task = TaskContext.get()
@@ -75,7 +75,7 @@ class BadRecords:
     def judge(
         self, batch: pa.RecordBatch, built: pa.RecordBatch, problems: Mapping[int, str], *, keep: bool
     ) -> pa.RecordBatch:
-        """Apply the policy to undecodable rows. Raises BadRecord if the policy is fail.
+        """Apply the policy to undecodable rows. Raises BadRecord if the policy is ``fail``.
 
         ``batch``: the source records. ``built``: the rows built from these records. ``keep``: True to keep rows whose
         records become dead letters.
@@ -130,11 +130,11 @@ class BadRecords:
 ERROR: Final = "_error"
 NO_VALUE: Final = "the record has no value"
 RECORD_COLUMNS: Final = {f"_{name}": name for name in TYPES}
-"""Names of a record's columns beside the columns of its decoded value, such as ``_key`` for the key."""
+"""Record columns for rows with decoded values. Each name has a prefix: ``_key`` is the key of the record."""
 
 
 class RecordRowBuilder:
-    """Builds rows from the record columns ``names``, such as key and value. Does not decode the value."""
+    """Builds rows of undecoded records. ``names``: record columns of the rows, such as key and value."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._schema = arrow_schema(names)

@@ -129,6 +129,6 @@ def check_types(kind: str, schema: pa.Schema) -> None:
                 CsvReader(one, ",", UTC)
         except TypeError as error:
             raise ConfigError(
-                f"schema: column {field.name!r}: value.format={kind} does not support {error}; declare the "
+                f"schema: column {field.name!r}: value.format={kind} does not support the type {error}; declare the "
                 "column as string, or set value.format=raw"
             ) from None

@@ -164,7 +164,7 @@ def test_data_file_of_another_checkpoint_is_rejected_even_if_the_owner_file_is_m
     for mark in (tmp_path / "out").glob("_kohort.*"):
         mark.unlink()
 
-    with pytest.raises(SinkRefused, match="is a file of another checkpoint"):
+    with pytest.raises(SinkRefused, match="has another owner"):
         claimed(pipeline(tmp_path, "c"))
 
 

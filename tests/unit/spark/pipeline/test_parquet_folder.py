@@ -55,7 +55,7 @@ def rows(tmp_path: Path) -> Counter[int]:
     return Counter(found["n"].to_pylist())
 
 
-def test_output_folder_has_only_data_files_in_its_partition_folders(tmp_path: Path) -> None:
+def test_output_folder_has_no_files_except_data_files_in_partition_folders(tmp_path: Path) -> None:
     written(folder(tmp_path), 2)
 
     found = sorted(str(p.relative_to(tmp_path / "out")) for p in (tmp_path / "out").rglob("*") if p.is_file())
@@ -79,7 +79,7 @@ def test_rows_of_written_parquet_files_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("renamed", [0, 1, 2])
-def test_micro_batch_repeated_after_a_crash_has_each_row_once(tmp_path: Path, renamed: int) -> None:
+def test_crash_during_a_rename_and_a_repeated_micro_batch_keep_each_row_once(tmp_path: Path, renamed: int) -> None:
     killed = written(folder(tmp_path), 2)
     killed.begin(2)
     stage(killed, 2)
@@ -207,7 +207,7 @@ def test_error_of_a_damaged_compaction_note_file_names_the_file(tmp_path: Path) 
     out.compact(0)
     (tmp_path / "state" / "sinks" / "table" / "compaction.json").write_text("[1")
 
-    with pytest.raises(SinkRefused, match=r"the note file .*compaction\.json, which lists merged files .* is damaged"):
+    with pytest.raises(SinkRefused, match=r"cannot continue: the note file .*compaction\.json is damaged"):
         folder(tmp_path).recover()
 
 

@@ -81,7 +81,7 @@ def test_sinks_use_the_login_of_the_source_in_a_file_without_top_level_brokers(p
         (
             "linger.ms: 20",
             "bootstrap.servers: x",
-            "line 8: kafka: bootstrap.servers: remove it, and set the key brokers beside the key kafka",
+            "line 8: kafka: bootstrap.servers: remove this option, and set brokers in the section that has kafka",
         ),
         ("sasl.username: etl, ", "", "line 4: .*sasl.password needs sasl.username"),
     ],

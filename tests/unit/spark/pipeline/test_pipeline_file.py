@@ -137,7 +137,8 @@ sinks: [{noop: }]
         (
             "partition_by: [country]}",
             "counts: n}",
-            "line 12: unknown key 'counts' in sinks[0].parquet; put it beside the key parquet, not into that section",
+            "line 12: unknown key 'counts' in sinks[0].parquet; move it out of this section, to the level of the "
+            "key parquet",
         ),
         ("version: 1", "version: 9", "line 1: version 9 of the pipeline file is not supported: expected version: 1"),
         (
@@ -188,7 +189,9 @@ def test_errors_of_invalid_pipeline_settings_name_their_line(old: str, new: str,
 def test_quarantine_rule_is_rejected_if_a_sink_has_the_counts_setting() -> None:
     counted = changed("    name: table\n", "    name: table\n    counts: n\n")
 
-    assert "a sink with the key counts stores aggregates, which rules cannot drop or quarantine" in refused(counted)
+    assert "a sink with the key 'counts' stores aggregates, but rules drop and quarantine only single rows" in refused(
+        counted
+    )
 
 
 @pytest.mark.parametrize(
@@ -298,15 +301,15 @@ def test_join_of_streams_with_windows_is_parsed() -> None:
         ("bytes: 64MiB", "bytes: much", "line 6: bytes='much': expected a size such as 64m, 1g or 1048576"),
         ("{topic: {topic: out}, counts: n}", "parquet: {path: out}", "line 1: mode: update would replace the "
          "row of a window, but Parquet sinks only add rows: use mode: append"),
-        ("watermark: 10 minutes, by", "watermark: 1 hour, by", "line 12: watermark: 1 hour of at: Spark allows only "
-         "one watermark, and the source already has one (orders has at with 10 minutes, payments has timestamp "
+        ("watermark: 10 minutes, by", "watermark: 1 hour, by", "line 12: watermark: 1 hour on column at: Spark allows "
+         "only one watermark, and the source already has one (orders has at with 10 minutes, payments has timestamp "
          "with 1 hour). Remove one of them"),
-        ("time: at,", "time: paid,", "line 12: watermark: 10 minutes of paid: Spark allows only one watermark, and "
-         "the source already has one (orders has at with 10 minutes, payments has timestamp with 1 hour). Remove one "
-         "of them"),
+        ("time: at,", "time: paid,", "line 12: watermark: 10 minutes on column paid: Spark allows only one "
+         "watermark, and the source already has one (orders has at with 10 minutes, payments has timestamp with "
+         "1 hour). Remove one of them"),
         ("mode: update", "  - window: {time: window_start, size: 1 hour, watermark: 1 hour, agg: {n: count(*)}}\n"
-         "mode: update", "line 13: watermark: this window aggregates the rows of another window, whose "
-         "watermark it uses: remove this watermark"),
+         "mode: update", "line 13: watermark: remove this key: a window on the rows of another window uses "
+         "the watermark of that window"),
         ("mode: update", "mode: complete", "line 13: mode: 'complete': expected append or update"),
     ],
 )  # fmt: skip
@@ -368,8 +371,8 @@ def test_source_in_member_mode_gets_the_options_of_a_group_member() -> None:
          "member?"),
         ("  group: g\n", "", "line 5: group_mode: member needs a group"),
         ("group: g", "group: g\n  read: table", "line 7: a table is read whole: group_mode must be standalone"),
-        ("trigger: {every: 2 seconds}", "", "line 6: group_mode: member needs a continuous run, since a "
-         "rebalance would change the end offsets of an available-now run. Use trigger: {every: 2 seconds} "
+        ("trigger: {every: 2 seconds}", "", "line 6: group_mode: member needs a continuous run. In an "
+         "available-now run, a rebalance would change the end offsets. Use trigger: {every: 2 seconds} "
          "and --continuous, or remove group_mode"),
         ("group: g", "group: g\n  watermark: {column: timestamp, delay: 1 minute}", "line 7: group_mode: member does "
          "not support windows and joins of streams: their state cannot move with a partition to another member"),
@@ -380,8 +383,8 @@ def test_source_in_member_mode_gets_the_options_of_a_group_member() -> None:
         ("12000", "12000\n    heartbeat.interval.ms: 12000", "line 9: heartbeat.interval.ms=12000 must be below "
          "session.timeout.ms=12000"),
         ("12000", "[1]", "line 8: kafka: session.timeout.ms: expected text, a number, true or false"),
-        ("session.timeout.ms: 12000", "group.id: x", "line 8: kafka: group.id: remove it, and set the key group "
-         "beside the key kafka"),
+        ("session.timeout.ms: 12000", "group.id: x", "line 8: kafka: group.id: remove this option, and set group "
+         "in the section that has kafka"),
         ("session.timeout.ms: 12000", "enable.auto.commit: true", "line 8: option 'kafka.enable.auto.commit' is "
          "not supported: the query commits each completed micro-batch; see commitOffsets"),
     ],

@@ -12,7 +12,7 @@ pytest.importorskip("pyspark")
 from kohort.spark.pipeline.file_tests import compare_rows, same
 
 
-def test_expected_rows_match_in_any_order_and_only_by_the_columns_they_name() -> None:
+def test_expected_rows_match_in_any_order_and_other_columns_are_ignored() -> None:
     found = [{"id": 1, "n": 2, "x": "?"}, {"id": 2, "n": 5, "x": "?"}]
 
     assert compare_rows("rows", [{"id": 2}, {"id": 1, "n": 2}], found) == []

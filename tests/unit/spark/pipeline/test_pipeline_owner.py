@@ -62,7 +62,7 @@ def test_checkpoint_of_another_pipeline_file_with_other_sinks_is_rejected(tmp_pa
         claim_checkpoint(second)
 
     message = (
-        f"is the checkpoint of {tmp_path}/a.yaml. That file has sinks that {tmp_path}/b.yaml lacks: "
+        f"is the checkpoint of {tmp_path}/a.yaml. {tmp_path}/b.yaml lacks these sinks of that file: "
         f"parquet {tmp_path}/out"
     )
     assert message in str(refused.value)
@@ -98,8 +98,8 @@ def test_group_of_another_pipeline_is_rejected_and_the_error_names_both_pipeline
         with pytest.raises(KohortError) as refused:
             refuse_other_owner(mine.stream, {P0: OffsetAndMetadata(7, metadata)}, owner)
         assert (
-            f"source input: group g belongs to pipeline other (checkpoint {tmp_path}/state/other), which committed "
-            f"orders-0; this is pipeline orders (checkpoint {tmp_path}/state/orders)"
+            f"source input: group g belongs to pipeline other (checkpoint {tmp_path}/state/other), not to "
+            f"pipeline orders (checkpoint {tmp_path}/state/orders): see the metadata of the commit of orders-0"
         ) in str(refused.value)
 
 

@@ -66,7 +66,7 @@ class WindowRun:
         return ledger_lines(RunReport("clicks", self.runner.ledger(), seconds=1.0))
 
 
-def test_metrics_ledger_and_status_of_a_pipeline_with_windows_count_the_same_rows(tmp_path: Path) -> None:
+def test_row_counts_of_a_pipeline_with_windows_are_equal_in_metrics_and_ledger(tmp_path: Path) -> None:
     run = WindowRun(tmp_path)
     run.windows(0, 0, 0)
     run.runner.complete(progress(0, 100, bad=3))

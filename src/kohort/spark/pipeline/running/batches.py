@@ -27,7 +27,7 @@ class RunStopping(KohortError):
 
 
 class BatchRunner:
-    """Function for Spark's ``foreachBatch``. ``error``: error of the failed micro-batch, without Spark's wrapper."""
+    """Function for Spark's ``foreachBatch``. ``error`` is the Python error of a failed micro-batch."""
 
     def __init__(
         self, pipeline: Pipeline, store: LedgerStore, on_entry: Callable[[Entry], None] = lambda _: None

@@ -98,7 +98,7 @@ class PipelineRun:
         owner = claim(pipeline)
         self._runner = (StatefulRunner if pipeline.stateful else BatchRunner)(pipeline, self._store, on_entry)
         if self._runner.has_types and not any(step.kind in ("python", "function") for step in pipeline.steps):
-            # Check column types before the run, except for pipelines with Python steps, which the check would call.
+            # Check column types before the run, but not with Python steps: the check would call these steps.
             self._runner.check_types(dry_run_frame(pipeline, spark))
         for source in pipeline.tables:
             self._read_table(source).createOrReplaceTempView(source.name)
@@ -147,7 +147,9 @@ class PipelineRun:
     def _stop(self, query: StreamingQuery) -> None:
         if query.isActive:
             self._runner.end(LAST_EVENT_S)
-            with suppress(Exception):  # a micro-batch begun after the stop request is interrupted; it wrote nothing
+            with suppress(
+                Exception
+            ):  # stop() fails if Spark began one more micro-batch; this micro-batch wrote nothing
                 query.stop()
             if self._runner.error is not None:
                 raise without_stack_trace(self._runner.error) from None
@@ -231,12 +233,12 @@ def run_pipeline(
     every: str = "",
     locked: bool = False,
 ) -> RunReport:
-    """Run a pipeline up to the log end offsets (``once``), or until Ctrl-C. Return its row counts and its lag.
+    """Run a pipeline. Return its row counts and its lag.
 
-    ``on_entry``: called after each micro-batch. ``every``: trigger interval of a continuous run, if the pipeline's own
-    trigger is available-now. ``locked``: True if the caller has locked the pipeline (``exclusive_run``). Raises
-    KohortError if another process runs the pipeline, PipelineStopped for an error of Spark, KeyboardInterrupt for a
-    second Ctrl-C.
+    ``once``: True to stop at the current log end offsets, False to run until Ctrl-C. ``on_entry``: called after each
+    micro-batch. ``every``: trigger interval of a continuous run, if the pipeline's own trigger is available-now.
+    ``locked``: True if the caller has locked the pipeline (``exclusive_run``). Raises KohortError if another process
+    runs the pipeline, PipelineStopped for an error of Spark, KeyboardInterrupt for a second Ctrl-C.
     """
     with nullcontext() if locked else exclusive_run(pipeline), ExitStack() as stack:
         if pipeline.metrics:

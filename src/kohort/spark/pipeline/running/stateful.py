@@ -147,7 +147,7 @@ class StatefulRunner(BatchRunner):
 
 
 def counting_column(pipeline: Pipeline) -> str:
-    """Return the output column with the exact number of source rows; "" if no column has this number.
+    """Return the output column that counts source rows exactly; "" if no column does.
 
     Only a window with ``count(*)`` as the last step has such a column. Overlapping windows count a row several times.
     If a rule drops rows, the sink lacks these rows.

@@ -1,4 +1,4 @@
-"""Pipeline sinks for trials: one prints rows, one only counts rows."""
+"""Pipeline sinks for a first try: ``console`` prints rows, ``noop`` only counts rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dead letters of a pipeline: source records, with added headers for the reason and the origin."""
+"""Dead letters of a pipeline: source records, with headers that describe the error and the source offset."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def send_undecoded(rows: DataFrame, pipeline: Pipeline, batch: int) -> int:
 
 
 def send_quarantined(rows: DataFrame, pipeline: Pipeline, batch: int, verdicts: Sequence[str]) -> int:
-    """Send rows whose ``_failed`` is one of ``verdicts`` as dead letters. Return the number of acknowledged letters."""
+    """Send the source records of rows that failed rules as dead letters. Return the number of acknowledged letters.
+
+    ``verdicts``: values of the column ``_failed`` of these rows."""
     letters = _letters_of(pipeline)
     names, reasons = f.lit(None).cast("string"), f.lit(None).cast("string")
     for verdict in verdicts:

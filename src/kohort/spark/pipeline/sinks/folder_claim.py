@@ -31,7 +31,7 @@ def claim_sink(pipeline: Pipeline, sink: FolderOutput) -> ParquetFolder:
 
 
 def claim_summary(pipeline: Pipeline, summary: Summary) -> ParquetFolder:
-    """Claim the folder of a summary for a pipeline. Remove the summary that a previous checkpoint wrote.
+    """Claim the folder of a summary for a pipeline. Remove summary files that the pipeline wrote before a reset.
 
     Raises SinkRefused if the folder has files of another owner.
     """
@@ -44,8 +44,8 @@ def claim_summary(pipeline: Pipeline, summary: Summary) -> ParquetFolder:
     foreign = set(folder.path.glob("*.parquet")) - {file.path for file in folder.all_files()}
     if foreign:
         raise SinkRefused(
-            f"summary {summary.name}: its folder has another Parquet file, {min(foreign)}, which readers "
-            "would read too: move it away, or give another path"
+            f"summary {summary.name}: its folder has another Parquet file, {min(foreign)}. Programs that read "
+            "the summary would also read this file. Move the file away, or give another path"
         )
     return folder
 
@@ -82,7 +82,7 @@ def _owners_of(folder: ParquetFolder) -> set[PipelineOwner]:
 
 
 def _owned_ids(folder: ParquetFolder) -> set[str]:
-    """Return the ids of this pipeline's owner files in the folder. A reset of the pipeline changes its id."""
+    """Return the ids of this pipeline in the folder's owner files: the current id, and ids from before a reset."""
     mine = folder.owner
     # Another group member may have the same checkpoint path, in a container with its own volume.
     return {
@@ -99,7 +99,7 @@ def _claim(folder: ParquetFolder, name: str) -> None:
     foreign = next((file for file in folder.all_files() if file.owner not in claimed), None)
     if foreign is not None:
         raise SinkRefused(
-            f"{name}: {foreign.path} is a file of another checkpoint ({foreign.owner}), not of {folder.owner}: move it "
+            f"{name}: {foreign.path} has another owner (id {foreign.owner}), not {folder.owner}: move the file "
             "away, or give another path"
         )
     mark = folder.path / f"{_MARK}{folder.owner.text}"
@@ -125,7 +125,7 @@ def _check_owners(folder: ParquetFolder, name: str) -> None:
             if any(file.owner == other.id for file in folder.all_files()):
                 raise SinkRefused(
                     f"{name}: {folder.path} has rows that pipeline {mine.pipeline} wrote with a former "
-                    "checkpoint. This run would write the rows again: remove them with kohort pipeline reset "
+                    "checkpoint. This run would write the rows again. Remove the rows with kohort pipeline reset "
                     "--outputs, or give another path"
                 )
             _remove_marks(folder.path, other.id)

@@ -108,7 +108,7 @@ def schema_of(path: Path) -> StructType:
 
 
 def is_same_type(one: Any, other: Any) -> bool:
-    """True if two Spark types are equal. Ignores nullability, and fields that only one of two structs has."""
+    """True if two Spark types are equal. Ignores nullability. In structs, compares only the common fields."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(one, StructType) and isinstance(other, StructType):

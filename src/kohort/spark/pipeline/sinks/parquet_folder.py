@@ -36,7 +36,7 @@ _GROUP_BYTES: Final = 64 * 1024 * 1024
 
 
 def rows_in(files: Sequence[Path], counts: str = "") -> int:
-    """Return the number of rows in Parquet files, or the sum of the column ``counts`` if given."""
+    """Return the number of source rows in Parquet files. ``counts``: column to sum up; "" to count the rows."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
@@ -239,7 +239,7 @@ class ParquetFolder:
     def _complete_compaction(self) -> None:
         """Complete an interrupted compaction from its note file, which lists the merged file and the input files."""
         if not self._note.exists():
-            for incomplete in self._work.glob("*.parquet"):  # not complete: there is no note file
+            for incomplete in self._work.glob("*.parquet"):  # the compaction has no note file yet
                 incomplete.unlink(missing_ok=True)
             return
         try:
@@ -247,7 +247,7 @@ class ParquetFolder:
             output, inputs = self.path / note["output"], [self.path / name for name in note["inputs"]]
         except (ValueError, KeyError, TypeError) as error:
             raise SinkRefused(
-                f"the note file {self._note}, which lists merged files of {self.path}, is damaged: {error}"
+                f"the compaction of {self.path} cannot continue: the note file {self._note} is damaged: {error}"
             ) from None
         if (staged := self._work / output.name).exists():
             staged.replace(output)
