@@ -75,7 +75,7 @@ def _deal(
         else:
             left.append(n)
     for n in left:
-        # A member below the minimum of partition numbers gets the number; if there is none, a member at the minimum.
+        # Members with fewer than ``least`` numbers come first. After them, members with ``least`` get one more.
         open_to = [m for m in readers if taken[m] < least] or [m for m in readers if taken[m] == least]
         taker = min(open_to, key=lambda m: len(given[m]))
         taken[taker] += 1

@@ -38,7 +38,7 @@ class PartitionNumbers:
         return range(rank, rank + self._counts[rank] * self.topics, self.topics)
 
     def of_runs(self, runs: Iterable[Run]) -> list[int]:
-        """Return the integers of the partitions in ``runs``, in this order; omit nonexistent partitions."""
+        """Return the partitions in ``runs`` as integers, in the order of ``runs``; omit nonexistent partitions."""
         found: list[int] = []
         step = self.topics
         for topic, partitions in runs:
@@ -94,7 +94,7 @@ class Ownership:
     contested: set[int] = field(default_factory=set)
     """Partitions that two members report with the same generation. Neither member keeps them."""
     older: dict[int, str] = field(default_factory=dict)
-    """Last owner of each partition before the newest reported generation, as a dict: partition -> member id."""
+    """Owner of each partition in the latest report before the newest generation, as a dict: partition -> member id."""
 
 
 def decide_ownership(

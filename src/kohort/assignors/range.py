@@ -90,10 +90,10 @@ def _deal_by_rack(states: Iterable[_TopicState], assignment: Assignment) -> None
 
 
 def _deal_alike(states: list[_TopicState], assignment: Assignment) -> None:
-    """Assign partition n of all co-partitioned topics to the same member: the first one that satisfies two conditions.
+    """Assign partition n of all co-partitioned topics to the same member: the first member with room and matching rack.
 
-    In each topic, the member must have fewer partitions than it may get. If it has a rack, replicas of all these
-    partitions must be in this rack.
+    A member has room if it has fewer partitions than it may get, in each topic. Its rack matches if replicas of all
+    these partitions are in the rack, or if the member has no rack.
     """
     remaining = [m.member_id for m in states[0].members]
     for number in range(states[0].size):

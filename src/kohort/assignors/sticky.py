@@ -41,7 +41,7 @@ class StickyUserData(Message, versions="0-1"):
 
 
 class Dealt(NamedTuple):
-    """Assignment by a sticky assignor.
+    """Result of a sticky assignor: the assignment, and the partitions that move.
 
     ``transferring``: moving partitions as a dict: partition -> new owner; None if the members' subscriptions differ.
     """

@@ -65,7 +65,7 @@ class PartitionMovements:
         self._by_topic: dict[str, dict[_Pair, _Moved]] = {}
 
     def better(self, partition: TopicPartition, source: str, target: str) -> TopicPartition:
-        """Return the partition to move from ``source`` to ``target``: ``partition``, or another one of its topic.
+        """Return the partition to move from ``source`` to ``target``: ``partition``, or another partition of its topic.
 
         A partition that has moved from ``target`` to ``source`` is preferred: the two moves cancel each other.
         """
@@ -112,7 +112,7 @@ class Loads:
         self._topics = topics
         self._by_id = sorted(held, key=java_order)
         self._place = {member_id: i for i, member_id in enumerate(self._by_id)}
-        # Sort key of a member: number of its partitions * number of members + position of its id in the sorted ids.
+        # Sort key of a member, as one integer: partition count * number of members + index of its id in ``_by_id``.
         self._order = sorted(self._key(m, len(held[m])) for m in held)
         self._of_topic = {m: Counter(number % topics for number in numbers) for m, numbers in held.items()}
         self._least: dict[int, str | None] = {}
@@ -192,9 +192,9 @@ class Loads:
 
 
 def imbalance(held: Mapping[str, Collection[int]]) -> int:
-    """Add the differences in partition count of all pairs of members; 0 is perfect balance."""
+    """Return the sum of the differences in partition count over all pairs of members; 0 is perfect balance."""
     sizes = sorted(map(len, held.values()))
-    # count i of the sorted counts is added i times, and subtracted len(sizes) - 1 - i times
+    # Of n sorted counts, the count at index i is the larger one in i pairs, the smaller one in n - 1 - i pairs.
     return sum(size * (2 * i - len(sizes) + 1) for i, size in enumerate(sizes))
 
 
@@ -210,7 +210,7 @@ class MixedSubscriptions:
     ) -> None:
         self._numbering = numbering
         self._racks = {m.member_id: m.rack for m in members}
-        # Many members have equal tuples of topic names: convert each distinct tuple only one time.
+        # Many members have equal tuples of topic names: convert only the distinct tuples.
         distinct = {
             subscribed: (numbering.ranks(subscribed), sum(topics.counts.get(t, 0) for t in subscribed))
             for subscribed in {m.topics for m in members}

@@ -1,1 +1,1 @@
-"""Group coordinator and transaction coordinator. They decide on groups, offsets and transactions without I/O."""
+"""Group coordinator and transaction coordinator. They decide on requests and timers, and do no I/O."""

@@ -66,7 +66,7 @@ class GroupApi:
     withdraw: Withdraw | None = None
     """Function that builds the response after a failed append of the records; None: ``refuse`` builds it."""
     added_bytes: AddedBytes = lambda _request, _groups: NOTHING
-    """Function that returns the maximum bytes by which a request enlarges the groups in memory."""
+    """Function that returns the maximum bytes that a request adds to the memory of the groups."""
     read_only: bool = False
     """True if the coordinator also answers this request type before ``__consumer_offsets`` exists."""
     explain: Explain | None = None

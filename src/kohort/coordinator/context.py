@@ -13,7 +13,7 @@ from kohort.coordinator.journal_evidence import JournalEvidence
 from kohort.coordinator.outcome import TopicsView
 
 SEARCH_LOST_MS: Final = 1_000
-"""Time in ms without a step after which a pattern search no longer blocks the searches of other groups.
+"""Time in ms after which a topic search without progress no longer blocks the searches of other groups.
 
 The group of the search may have been deleted.
 """
@@ -24,7 +24,7 @@ LagOfGroup: TypeAlias = Callable[[str, Iterable[tuple[str, int]]], int | None]
 
 
 class SearchTurns:
-    """Schedule of the groups' pattern searches: one group searches at a time, with at most one step per millisecond."""
+    """Schedule of the groups' topic searches: one group searches at a time, with at most one step per millisecond."""
 
     def __init__(self) -> None:
         self._of = ""
@@ -46,7 +46,7 @@ class SearchTurns:
         self._of = ""
 
     def next_ms(self, now_ms: int) -> int:
-        """Return the time in ms at which a waiting group tries again to search. Each waiting group has its own time."""
+        """Return the time in ms of a waiting group's next attempt to search. No two groups get the same time."""
         self._next_ms = max(self._next_ms, now_ms) + 1
         return self._next_ms
 

@@ -145,7 +145,7 @@ class MemberArrived(JournalEntry, frozen=True, kw_only=True, tag="member_arrived
     """Session data of a late member before this JoinGroup; None if the member was not late."""
     session_timeout_ms: int | None = None
     rebalance_timeout_ms: int | None = None
-    """Rebalance timeout in the JoinGroup. Entries of older kohort versions lack both timeouts."""
+    """Rebalance timeout in the JoinGroup. Like ``session_timeout_ms``: None in entries of older kohort versions."""
     software: str | None = None
     """Name and version of the client software (KIP-511); None if unknown."""
 
@@ -269,9 +269,9 @@ class EpochCause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     topics that a pattern no longer matches, except those in ``topics_added``.
     """
     partitions_changed: dict[str, tuple[int, int]] = {}
-    """Topics that changed, as a dict: topic -> partition counts before and after.
+    """Changed topics as a dict: topic -> partition counts before and after.
 
-    These are created topics (before: 0), deleted topics (after: 0), recreated topics and extended topics.
+    A topic was created (before: 0), deleted (after: 0) or recreated, or it got more partitions.
     """
     assignor: str | None = None
     """Server assignor that the group now prefers; None if unchanged."""
@@ -315,7 +315,7 @@ class TargetComputed(JournalEntry, frozen=True, kw_only=True, tag="target_comput
 
 
 class GivenPartition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Partition newly assigned to a member. ``unowned_ms``: time in ms for which the partition had no owner before."""
+    """Partition newly assigned to a member. ``unowned_ms``: time in ms without an owner before this assignment."""
 
     topic: str
     partition: int
@@ -404,7 +404,7 @@ class GenerationSeen(JournalEntry, frozen=True, kw_only=True, tag="generation_se
     present: tuple[str, ...] | None = None
     """Ids of the members in the sample at ``rebalancing_seen_ms``; None if there is no such sample."""
     before: GenerationSeen | None = None
-    """Copy of the previous generation's entry, without ``signs``. The journal may have deleted the original entry."""
+    """Copy of the previous generation's entry, but without its ``signs``. The journal may have deleted the original."""
 
 
 class GroupLoaded(JournalEntry, frozen=True, kw_only=True, tag="group_loaded"):

@@ -15,15 +15,15 @@ from kohort.coordinator.records import OffsetCommitted, Record
 
 MEMBERS: Final = 10_000
 SAME_MS: Final = 300_000
-"""Maximum time in ms between the pushes of two clients that run at the same time with equal client id and host.
+"""Two clients with equal client id and host count as parallel if they push metrics within this time (ms).
 
-The metrics of such clients are ignored if they have no member id. After a longer time, the second client counts as a
-restart of the first client.
+The metrics of parallel clients are ignored if the clients have no member id. After a longer time, the second client
+counts as a restart of the first client.
 """
 NAME_LETTERS_MAX: Final = 1_000
-"""Maximum letters of a client's member id, client id and host together. Longer names are not recorded."""
+"""Maximum letters of a client's member id, client id and host together. Clients with more are not recorded."""
 NAME_PREFIX_MAX: Final = 300
-"""Number of first letters by which two member ids or client ids are compared. The remaining letters are ignored."""
+"""Maximum letters of a member id or client id that are compared with another id. The rest is ignored."""
 GROUPS_MOST: Final = 10_000
 NAMES_MOST_BYTES: Final = 4 << 20
 """Maximum total bytes of the group ids for which counters are kept.
@@ -70,7 +70,7 @@ def names_fit(*names: str | None) -> bool:
 
 
 def name_prefix(name: str) -> str:
-    """Return the first letters of a member id or client id. Names are compared only by these letters."""
+    """Return the first letters of a member id or client id. Comparisons ignore the rest."""
     return name[:NAME_PREFIX_MAX]
 
 

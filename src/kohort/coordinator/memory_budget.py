@@ -31,19 +31,19 @@ TOPIC_BYTES: Final = 150
 USUAL_NAME: Final = 100
 LETTER_BYTES: Final = 4
 NAME_LETTER_BYTES: Final = 4 * LETTER_BYTES
-"""Bytes counted for each letter of a name beyond ``USUAL_NAME``. Records and journal entries repeat the name."""
+"""Bytes for each letter of a name beyond ``USUAL_NAME``. Records and journal entries contain copies of the name."""
 REGEX_BYTES: Final = 500
 MATCH_BYTES: Final = 8
-"""Memory in bytes for each topic that matches a subscription pattern, without the name of the topic."""
+"""Memory in bytes of one match of a subscription pattern, in addition to the name of the topic."""
 FREE_BYTES: Final = 16_384
 """Maximum bytes of metadata that an existing member may send after the memory limit is reached."""
 MEASUREMENTS: Final = 8
-"""Number of measurements while requests add as many bytes as the memory limit."""
+"""The memory of groups is measured whenever requests have added 1/``MEASUREMENTS`` of the memory limit."""
 MEASURE_EVERY_MS: Final = 1_000
 MEASURED_AT_ONCE: Final = 2_000
 """Number of members whose memory is measured during one request. The measurement takes a few milliseconds."""
 OFFSETS_PER_MEMBER: Final = 20
-"""Number of offsets whose memory is measured in the same time as the memory of one member."""
+"""Number of offsets that take as long to measure as one member."""
 EXISTING_FACTOR: Final = 2
 """Existing groups may grow up to the memory limit times this factor. New groups are refused at the limit itself."""
 NO_LIMIT: Final = -1
@@ -68,13 +68,13 @@ class MemoryBudget:
         self._measured_ms: int | None = None
         self._measure_above = limit // MEASUREMENTS
         self._measurement: Iterator[tuple[int, int]] | None = None
-        """Measurement in progress. It yields each group's memory in bytes, and the effort of measuring it."""
+        """Measurement in progress: the iterator of ``sizes_of`` over all groups."""
         self._measured = 0
         """Bytes measured so far by the measurement in progress, plus bytes that requests added since its start."""
         self.refused = 0
 
     def admit(self, added: Added, all_groups: Iterable[Groups], now_ms: int) -> bool:
-        """Return False if the bytes of a request exceed the memory limit. Otherwise count them as used."""
+        """Return False if a request would exceed the memory limit. Otherwise count the bytes of the request as used."""
         size = added.new + added.grown
         if self.limit == NO_LIMIT or not size:
             return True
@@ -105,7 +105,7 @@ class MemoryBudget:
 
 
 def added_by_join(request: GroupRequest, groups: Groups) -> Added:
-    """Return the maximum bytes by which a JoinGroup enlarges a classic group."""
+    """Return the maximum bytes that a JoinGroup adds to a classic group."""
     message = request.message_as(JoinGroupRequest)
     if message.group_id in groups.consumer:
         return NOTHING
@@ -138,7 +138,7 @@ def _metadata_growth(size: int, before: int) -> Added:
 
 
 def added_by_offsets(records: Iterable[Record], groups: Groups, producer_id: int) -> Added:
-    """Return the bytes by which offset records enlarge groups, including offsets of open transactions."""
+    """Return the bytes that offset records add to groups. Offsets of open transactions count, too."""
     new = grown = 0
     named: str | None = None
     for record in records:
@@ -170,7 +170,7 @@ def _bytes_of_text(text: str | None) -> int:
 
 
 def added_by_members(records: Iterable[Record], groups: Groups) -> Added:
-    """Return the bytes by which member records enlarge consumer groups. Bytes of replaced records are subtracted."""
+    """Return the bytes that member records add to consumer groups, minus the bytes of replaced records."""
     sizes: dict[tuple[str, str], int] = {}
     before = new = 0
     for record in records:
@@ -225,12 +225,12 @@ def _added_by_name(group_id: str, groups: Groups) -> int:
 
 
 def bytes_of_long_names(*names: str | None) -> int:
-    """Return the bytes counted for long names: for all letters beyond ``USUAL_NAME`` in each name."""
+    """Return the bytes for all letters beyond ``USUAL_NAME`` in each name."""
     return sum(NAME_LETTER_BYTES * (len(name) - USUAL_NAME) for name in names if name and len(name) > USUAL_NAME)
 
 
 def sizes_of(groups: Groups) -> Iterator[tuple[int, int]]:
-    """Yield each group's estimated bytes, and the effort of measuring it (1 for each classic member).
+    """Yield the estimated bytes of each group and of its offsets, and the cost of measuring (1: one classic member).
 
     Groups may change while the caller handles a result.
     """
@@ -252,7 +252,7 @@ def _size_of_offsets(offsets: GroupOffsets) -> tuple[int, int]:
     for partitions in offsets.by_topic.values():
         count += len(partitions)
         for kept in partitions.values():
-            if not isinstance(kept, bytes):  # record bytes of an offset contain no commit metadata
+            if not isinstance(kept, bytes):  # an offset that is kept as bytes has no commit metadata
                 size += _bytes_of_text(kept.metadata)
     for *_, value in offsets.pending or ():
         count += 1

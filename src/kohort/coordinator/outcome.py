@@ -116,7 +116,7 @@ class Outcome:
     producer: ProducerIdAndEpoch | None = None
     """Producer whose transaction contains ``records``."""
     otherwise: list[SetTimer] = field(default_factory=list)
-    """Timers to set instead of ``timers`` after a failed append. They repeat the decision."""
+    """Timers to set instead of ``timers`` after a failed append. Each timer starts another attempt."""
     evidence: Callable[[], JournalEntry] | None = None
     """Function that builds a journal entry about the records; called after their successful append."""
     worked_us: int = 0
@@ -145,7 +145,7 @@ class TopicsView(Protocol):
 
     @property
     def version(self) -> int:
-        """Return a number that rises with each creation, deletion or extension of a topic."""
+        """Return a number that rises whenever a topic is created, is deleted or gets more partitions."""
 
 
 def append_error(error: KohortError) -> ErrorCode:

@@ -41,7 +41,7 @@ _INT32 = struct.Struct(">i")
 _PLAIN = struct.Struct(">hqiBq3s16s")
 LONGEST_NAME: Final = 0x7FFF
 _TOPIC_ID_ALONE = b"\x01\x00\x10"
-"""Bytes before the topic id of an offset record without other tagged fields: field count 1, tag 0, size 16."""
+"""Bytes before the topic id if it is the only tagged field of an offset record: field count 1, tag 0, size 16."""
 KeyValue = tuple[bytes, bytes | None]
 RECORD_TIMES: Final = (
     "commit_timestamp",
@@ -221,7 +221,7 @@ Record = OffsetCommitted | GroupWritten | ConsumerGroupRecord
 
 
 class InTransaction(NamedTuple):
-    """Offset records in a producer's transaction. Its commit marker makes them valid."""
+    """Offset records in a producer's transaction. The commit marker of the transaction makes them valid."""
 
     producer_id: int
     records: list[KeyValue]
@@ -322,7 +322,7 @@ def _offset_place(key: bytes) -> tuple[str, str, int]:
 
 
 def is_plain_offset(value: bytes) -> bool:
-    """Return True if the value of an offset record has kohort's version and no commit metadata."""
+    """Return True if the value of an offset record has version 4, a topic id and no commit metadata."""
     return len(value) == _PLAIN.size and value[14] == 1 and value[23:26] == _TOPIC_ID_ALONE and value[:2] == b"\x00\x04"
 
 

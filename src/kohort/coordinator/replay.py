@@ -25,12 +25,12 @@ from kohort.errors import CorruptLog
 from kohort.notes import Note, warning
 
 SHOWN: Final = 3
-"""Maximum number of unreadable records that the warning about skipped records quotes."""
+"""Maximum number of unreadable records that the warning about them lists. It only counts the others."""
 MESSAGE_MAX: Final = 200
 NO_PRODUCER: Final = -1
 SPECIAL: Final = (InTransaction, TransactionEnded)
 KEY_BYTES_BESIDE_NAMES: Final = 10
-"""Bytes in the key of an offset record without group id and topic: record type, two string lengths, partition."""
+"""Bytes in the key of an offset record besides group id and topic: record type, two string lengths, partition."""
 
 
 class Skipped:

@@ -50,7 +50,7 @@ from kohort.steps import Pace, Steps, at_once
 
 SWEEP: Final = TimerKey("offsets")
 FIRED_US: Final = 10
-"""Estimated cost in microseconds of a timer whose decision changes nothing."""
+"""Estimated cost in microseconds of a timer that fires and changes nothing."""
 APPENDED_US: Final = 60
 RECORD_US: Final = 15
 REPLY_US: Final = 10
@@ -81,7 +81,7 @@ class Coordinator:
         self._options_of_group = options_of_group
         self.check = check
         self.wall = WallTime()
-        """Clock for the times in records. The broker replaces it by the clock of its logs."""
+        """Clock for the times in records. The broker sets this attribute to the clock of its logs."""
         self._shards = Shards(config.offsets_topic_num_partitions, self._carry_out)
         self.timers: Timers[tuple[int, TimerKey]] = Timers()
         self._evidence = JournalEvidence()
@@ -327,7 +327,7 @@ class Coordinator:
 
     def _refused(self, shard: Shard, group_id: str, outcome: Outcome, error: KohortError, ctx: Context) -> Outcome:
         code = append_error(error)
-        # A topic search has no request, so no response can report the error.
+        # A timer starts a topic search, so no response can report the error.
         if any(isinstance(record, RegexResolved) for record in outcome.records):
             note = f"matches of subscription patterns cannot be persisted, retrying: {error}"
             self._notes.append(warning(note, "regex"))

@@ -104,7 +104,7 @@ def describe_group(
 def filter_of(
     names: Sequence[str], known: Iterable[str], pace: Pace, *, blanks: bool = False
 ) -> Steps[frozenset[str] | None]:
-    """Return the known names in a ListGroups filter, in lower case; None if the request has no filter.
+    """Return the known states or types in a ListGroups filter, in lower case; None if the request has no filter.
 
     ``blanks``: strip blanks from the names.
     """

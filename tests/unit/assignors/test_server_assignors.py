@@ -168,7 +168,7 @@ class TestUniformDifferentSubscriptions:
 
         assert found == {"A": "T1:0,1,2 T3:4", "B": "T3:0,1,2,3,5"}
 
-    def test_uniform_assignor_for_mixed_subscriptions_gives_a_single_partition_to_the_first_member(self):
+    def test_uniform_assignor_for_mixed_subscriptions_gives_the_only_partition_of_a_topic_to_the_first_member(self):
         found = uniform({"A": wants("T3"), "B": wants("T3"), "C": wants("T1")}, T1=2, T3=1)
 
         assert found == {"A": "T3:0", "B": "", "C": "T1:0,1"}
@@ -205,7 +205,7 @@ class TestUniformDifferentSubscriptions:
 
         assert found == {"A": "T1:0,1,2 T3:0,1,2", "B": "T2:0,1,2,3,4,5,6,7"}
 
-    def test_uniform_assignor_gives_a_member_that_unsubscribed_from_a_topic_more_partitions_of_another(self):
+    def test_uniform_assignor_compensates_a_member_for_partitions_of_an_unsubscribed_topic(self):
         members = {"A": wants("T1", "T1:0,2 T2:1,3"), "B": wants("T1 T2", "T1:1 T2:0,2,4")}
 
         assert uniform(members, T1=3, T2=5) == {"A": "T1:0,1,2", "B": "T2:0,1,2,3,4"}

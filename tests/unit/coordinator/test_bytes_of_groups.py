@@ -59,7 +59,7 @@ def test_memory_limit_counts_a_replaced_offset_once():
     assert stage.coordinator.budget.at_most == so_far + 2 + 400
 
 
-def test_memory_limit_counts_an_existing_group_only_one_time_when_its_first_offset_is_committed():
+def test_memory_limit_does_not_count_an_existing_group_again_for_its_first_offset():
     stage = CoordinatorStage(group_coordinator_max_bytes=1_000_000)
     (a,), generation = stage.stable(1)
     so_far = stage.coordinator.budget.at_most
@@ -100,7 +100,7 @@ def test_memory_measurement_costs_1_per_classic_member_2_per_consumer_member_and
 
 
 @pytest.mark.parametrize(("letters", "size"), [(100, 3_400), (101, 3_416)])
-def test_memory_limit_counts_no_bytes_for_names_up_to_100_letters(letters, size):
+def test_memory_limit_counts_no_extra_bytes_for_names_up_to_100_letters(letters, size):
     stage = CoordinatorStage()
     stage.commit({("t", 0): 1}, group="g" * letters)
     assert stage.coordinator.budget.at_most == size
@@ -153,7 +153,7 @@ def test_memory_limit_counts_each_long_name_of_a_consumer_group(names, size):
     assert bytes_of(groups) == 3_000 + 1_500 + 100 + 1 + size, "one subscribed topic name of one letter"
 
 
-def test_each_request_that_the_memory_limit_refuses_is_counted_a_single_time():
+def test_memory_limit_counts_each_refused_request_once():
     stage = CoordinatorStage(group_coordinator_max_bytes=3 * 3_400)
     commits(stage)
     assert stage.coordinator.budget.refused == 2

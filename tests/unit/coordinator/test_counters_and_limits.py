@@ -116,7 +116,7 @@ class TestSearchTurns:
     def test_first_topic_search_begins_at_once(self):
         assert SearchTurns().may_step("a", 0)
 
-    def test_heartbeats_of_groups_that_wait_for_a_regex_search_have_different_retry_times(self):
+    def test_groups_that_wait_for_a_topic_search_have_different_retry_times(self):
         turns = SearchTurns()
 
         assert [turns.next_ms(now_ms) for now_ms in (100, 100, 100, 102, 200)] == [101, 102, 103, 104, 201]

@@ -116,7 +116,7 @@ class TestClientMetrics:
         assert metrics.of(people[1]) == metrics.of(people[-1]) == MemberMetrics(at_ms=1)
 
     @pytest.mark.parametrize(("after_ms", "is_used"), [(300_000, False), (300_001, True)])
-    def test_client_metrics_without_member_id_are_used_if_another_clients_metrics_are_five_minutes_old(
+    def test_client_metrics_without_member_id_are_ignored_for_5_minutes_after_those_of_another_client(
         self, after_ms, is_used
     ):
         metrics, unnamed = MetricsByMember(), ClientIdentity("", "app", "/h")

@@ -108,7 +108,7 @@ class PreviousTargets:
 
 def check_topics(members: Mapping[str, MemberSpec], partition_counts: Mapping[bytes, int]) -> None:
     """Raise UsageError if a subscribed topic has no partition count."""
-    # Many members share one frozenset of topics: check each distinct set only one time.
+    # Many members share one frozenset of topics: check only the distinct sets.
     for topics in dict.fromkeys(member.topics for member in members.values()):
         if not topics <= partition_counts.keys():
             missing = min(topics - partition_counts.keys()).hex()

@@ -83,8 +83,8 @@ class EqualTargets:
         for i, member_id in enumerate(ordered):
             may_have = self._base + (self._extras > 0)
             room = may_have - self._keep(member_id, may_have)
-            # Leave the extra partitions to the following members if there are enough of these members.
-            # Some following members may already own an extra partition.
+            # The member gets no extra partition (above ``_base``) if enough members follow to take all of them.
+            # A following member may already own its extra partition, and then keeps it.
             if room and self._extras and len(ordered) - i > self._extras:
                 room -= 1
             elif self._extras:
@@ -108,7 +108,7 @@ class EqualTargets:
                 yield
 
     def _keep(self, member_id: str, may_have: int) -> int:
-        """Reduce a member's target assignment to at most ``may_have`` partitions; return how many remain."""
+        """Reduce a member's target assignment to at most ``may_have`` partitions; return the number of kept ones."""
         room = may_have
         target = self._targets[member_id]
         for topic, partitions in list(target.items()):

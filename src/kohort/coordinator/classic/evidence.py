@@ -98,7 +98,7 @@ def _owner_by_partition(owners: Mapping[str, Mapping[str, tuple[int, ...]]]) -> 
 
 
 def change_of(rebalance: Round, member: Member, protocols: Protocols, ctx: Context) -> Change:
-    """Compare a member's JoinGroup with its previous one.
+    """Return the differences between a member's previous JoinGroup and its new one, which has ``protocols``.
 
     The result also has the topics whose partition count changed after the generation began.
     """
@@ -140,7 +140,7 @@ def _subscription(blob: bytes) -> Subscription | None:
 
 
 class RefusedOffsets(NamedTuple):
-    """Journaled offsets of a refused OffsetCommit. ``more``: number of its offsets that are not journaled."""
+    """Journaled offsets of a refused OffsetCommit. ``more``: number of offsets that the journal entry omits."""
 
     offsets: tuple[OffsetMove, ...] = ()
     more: int = 0

@@ -15,7 +15,7 @@ GENERATION_MAX: Final = 0x7FFF_FFFF
 
 
 class ClassicGroup:
-    """Classic group. ``persisted``: latest GroupMetadata record, set by replay. ``round``: volatile state."""
+    """Classic group. ``persisted``: latest GroupMetadata record, set by replay. ``round``: members and rebalance."""
 
     def __init__(self, group_id: str, now_ms: int) -> None:
         self.group_id = group_id

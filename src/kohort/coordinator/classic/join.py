@@ -41,7 +41,7 @@ FIRST_WITH_REQUIRED_ID = 4
 PROTOCOLS_MAX = 10_000
 """Maximum number of protocols in a JoinGroup. It limits the time for one request; Kafka has no such limit."""
 LATE_MS = 500
-"""Delay in ms after which a JoinGroup in a rebalance is late. Its journal entry then has the member's session data."""
+"""Minimum time in ms from the start of a rebalance to a late JoinGroup. Its journal entry has session data."""
 METADATA_MAX_BYTES = 16 << 20
 """Maximum bytes of a member's metadata or of the leader's assignments. A larger ``message.max.bytes`` replaces it."""
 
@@ -69,7 +69,7 @@ def protocols_of(offered: Iterable[NamedMetadata]) -> Protocols:
 
 
 def rebalance_timeout_of(request: GroupRequest, message: JoinGroupRequest) -> int:
-    """Return the member's rebalance timeout in ms. In JoinGroup v0 this is the session timeout, its only timeout."""
+    """Return the rebalance timeout of a JoinGroup in ms. JoinGroup v0 lacks it: return the session timeout."""
     return message.rebalance_timeout_ms if request.api_version >= 1 else message.session_timeout_ms
 
 
@@ -132,7 +132,7 @@ def _keep_generation(
         generation_id=rebalance.generation_id,
         protocol_type=rebalance.protocol_type,
         protocol_name=rebalance.protocol_name,
-        # A returning leader must not compute assignments. Up to v8 the response therefore names its old id as leader.
+        # A rejoining leader must not compute assignments. Up to v8, its response has its previous id as leader.
         leader=old_id if leads and not skips else rebalance.leader or "",
         skip_assignment=leads and skips,
         member_id=member.member_id,
@@ -198,7 +198,7 @@ def _has_room(group: ClassicGroup, message: JoinGroupRequest, max_size: int) -> 
 def _refuse_full_group(
     group: ClassicGroup, request: GroupRequest, message: JoinGroupRequest, ctx: Context, out: Outcome
 ) -> None:
-    """Refuse a JoinGroup to a full group with GROUP_MAX_SIZE_REACHED; if its sender is a member, remove the member."""
+    """Refuse a JoinGroup because the group is full. If the sender is a member, also remove it from the group."""
     out.replies.append(refuse_join(request, ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
     note_fenced(group, request, ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED), ctx, out)
     if message.member_id in group.round.members:

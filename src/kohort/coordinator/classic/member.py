@@ -39,7 +39,7 @@ class Presence:
 
     def note_request(self, connection: int, now_ms: int) -> None:
         gap_ms = now_ms - self.last_seen_ms
-        if gap_ms > self.longest_gap_ms:  # each Heartbeat compares: max() is slower
+        if gap_ms > self.longest_gap_ms:  # each request runs this line, and max() is slower
             self.longest_gap_ms = gap_ms
         self.last_seen_ms = now_ms
         self.connection = connection
@@ -95,7 +95,7 @@ class Member(Presence):
         return b""
 
     def renew_session(self, now_ms: int) -> None:
-        """Let the session end one session timeout from now.
+        """Move the end of the session to one session timeout from now.
 
         The session timer is set again only when it fires.
         """

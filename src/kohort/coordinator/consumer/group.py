@@ -69,7 +69,7 @@ class VolatileState:
     """Volatile state of a consumer group. It is never persisted, so it is empty after the load of the group."""
 
     checked_topics_version: int = -1
-    """``TopicsView.version`` for which the group's topic hash is known to be unchanged."""
+    """``TopicsView.version`` at the last heartbeat that found the group's topic hash unchanged."""
     topics: TopicsOfGroup | None = None
     """Existing topics to which the group subscribes. None after the group was loaded, until its next heartbeat."""
     subscriptions: dict[str, Any] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class VolatileState:
     regexes_refreshed_ms: int | None = None
     regexes_topics_version: int = -1
     regex_may_describe: MayDescribe = may_describe_all
-    """Function that returns True if the client that began the pattern search may describe a topic (ACL)."""
+    """Function that returns True if the client that began the topic search may describe a topic (ACL)."""
     resolving: TopicSearch | None = None
     fenced: dict[tuple[str, str, str], None] = field(default_factory=dict)
     """Keys of this epoch's refused requests that have a journal entry: (member id or client, API, error)."""

@@ -59,7 +59,7 @@ def note_epoch(group: ModernGroup, epoch: int, cause: EpochCause, members: int, 
 
 
 def current_topics(group: ModernGroup, ctx: Context) -> tuple[TopicsOfGroup, dict[str, ExistingTopic] | None]:
-    """Refresh the group's existing topics. Return them, and the previous topics if the refresh replaced them."""
+    """Refresh the group's existing topics. Return them and, if ``TopicsView.version`` changed, the previous topics."""
     topics = group.volatile.topics
     if topics is None:
         topics = group.volatile.topics = TopicsOfGroup()

@@ -55,7 +55,7 @@ class Arrival(NamedTuple):
     current: CurrentAssignment
     target: Target | None
     replaces: ConsumerMember | None = None
-    """Static member that the sender replaces; the sender may have the same member id or a new one."""
+    """Static member that the sender replaces. The two may have the same member id or different member ids."""
 
 
 class Beat(NamedTuple):

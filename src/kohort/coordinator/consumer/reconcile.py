@@ -124,7 +124,7 @@ class ReconciliationTarget(NamedTuple):
     epoch: int
     target: Target
     topics: Collection[bytes]
-    """Ids of the topics that the member subscribes to; partitions of other topics in ``target`` are ignored."""
+    """Ids of the topics that the member subscribes to. Reconciliation ignores other topics in ``target``."""
     subscription_changed: bool = False
     subscribes_to_nothing: bool = False
     """True if the subscription contains no topic, not even a nonexistent one."""

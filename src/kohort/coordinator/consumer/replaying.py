@@ -94,7 +94,7 @@ def _replay_regex(group: ModernGroup, regex: str, value: ConsumerGroupRegularExp
         _add_names(group, group.matched, before.topics, -1)
     if value is None:
         return
-    # keep each topic name in memory only one time: several patterns may match the same topics
+    # several patterns may match the same topics: share the strings of the topic names
     topics = list(map(intern, value.topics))
     group.regexes[regex] = ConsumerGroupRegularExpressionValue(
         topics=topics, version=value.version, timestamp=value.timestamp

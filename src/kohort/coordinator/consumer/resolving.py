@@ -27,7 +27,7 @@ STEP_PAUSE_MS: Final = 1
 def refresh_timers(
     group: ModernGroup, metadata: ConsumerMetadata, request: GroupRequest, ctx: Context
 ) -> list[SetTimer]:
-    """Return the timer that starts a pattern search, as a list; an empty list if no search is due.
+    """Return the timer that starts a topic search, as a list; an empty list if no search is due.
 
     A search is due for a new pattern, for new topics, or after the refresh interval. Its result applies to all members,
     but has only topics that the sender of the heartbeat may describe.
@@ -37,7 +37,7 @@ def refresh_timers(
         return []
     volatile = group.volatile
     if volatile.resolving is not None and ctx.now_ms < volatile.resolving.stepped_ms + REFRESH_AT_MOST_EVERY_MS:
-        return []  # a pattern search of this group is running
+        return []  # a topic search of this group is running
     # A group without search results starts a search at once.
     last_ms = volatile.regexes_refreshed_ms if group.regexes else None
     if last_ms is not None and ctx.now_ms < last_ms + REFRESH_AT_MOST_EVERY_MS:

@@ -18,9 +18,9 @@ _MANY = 1_000
 NAMES_A_STEP: Final = 2_000
 """Number of topic names that one search step compares with a pattern. A step takes a few milliseconds."""
 NAMES_A_PATTERN: Final = 100
-"""Cost of parsing a pattern, as the number of topic names that are compared in the same time."""
+"""Number of topic names whose comparison takes as long as parsing one pattern."""
 MACHINE_STEPS_A_NAME: Final = 500
-"""Number of automaton steps to compare a topic name of usual length with a pattern."""
+"""Number of automaton steps that count as the comparison of one more topic name."""
 
 
 class ExistingTopic(NamedTuple):
@@ -151,7 +151,7 @@ class TopicSearch:
             except ApiError:
                 topics = []  # a pattern that is too costly, or valid only in RE2/J, matches no topic
             if len(topics) >= NAMES_A_STEP:
-                yield None  # end the step: persisting many matches takes as long as one step
+                yield None  # to persist many matches takes a step of its own
                 left = NAMES_A_STEP - len(topics) // 2
             yield regex, topics
 

@@ -133,7 +133,7 @@ def _re2j_message(why: str) -> str:
 
 
 def is_full(message: ConsumerGroupHeartbeatRequest) -> bool:
-    """Return True if the heartbeat has rebalance timeout, subscription and owned partitions, like a first heartbeat."""
+    """Return True if the heartbeat is full: it has a rebalance timeout, a subscription and owned partitions."""
     has_subscription = message.subscribed_topic_names is not None or message.subscribed_topic_regex is not None
     return message.rebalance_timeout_ms != UNCHANGED and has_subscription and message.topic_partitions is not None
 

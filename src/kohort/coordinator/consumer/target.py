@@ -38,7 +38,7 @@ TOPIC_US: Final = 2
 COMPARED_US: Final = 1
 MOVE_US: Final = 2
 RECORD_US: Final = 15
-"""Estimated cost in microseconds of one target assignment record. The other ``_US`` constants are costs, too."""
+"""Estimated cost in microseconds of one target assignment record. The ``_US`` constants above are other costs."""
 
 
 class ResolvedSubscription(NamedTuple):
@@ -71,7 +71,7 @@ class Subscriptions:
         self._matched: dict[tuple[str, ...], dict[str, bytes]] = {}
 
     def of(self, member_id: str, metadata: ConsumerMetadata) -> tuple[ResolvedSubscription, bool]:
-        """Return a member's subscription, and True if no equal subscription was returned before."""
+        """Return a member's subscription, and True for the first member that has this subscription."""
         regex = metadata.subscribed_topic_regex or ""
         resolved = self._group.regexes.get(regex) if regex else None
         known = self._before.get(member_id)
@@ -99,7 +99,7 @@ class Subscriptions:
     ) -> ResolvedSubscription:
         names, regex = key
         matched = () if resolved is None else tuple(resolved.topics)
-        # Several patterns may match the same topics: look up their topic ids only one time.
+        # Several patterns may match the same topics. They share one lookup of the topic ids.
         if matched not in self._matched:
             self._matched[matched] = self._topic_ids(matched)
         topic_ids = self._matched[matched]

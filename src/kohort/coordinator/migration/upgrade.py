@@ -209,6 +209,6 @@ def _restore_volatile(groups: Groups, was: ModernGroup, decided: Outcome) -> Out
     group.presence.update((m, presence) for m, presence in was.presence.items() if m in group.members)
     group.volatile = was.volatile
     if group.volatile.topics is not None:
-        # The replaced static member may have been the last subscriber of a topic.
+        # Check all topics again: the replaced static member may have been the last subscriber of a topic.
         group.volatile.topics.changed.update(group.subscribed_names(), group.volatile.topics.found)
     return Outcome(round_changed=False) if decided.then is None else decided.then()

@@ -172,7 +172,7 @@ def _committed(offsets: GroupOffsets | None, topic: str, partition: int) -> int 
 
 
 def existing_places(named: Iterable[tuple[str | None, int]], topics: TopicsView) -> Iterator[tuple[bytes, int]]:
-    """Yield topic id and number of each existing partition. ``named``: topic names and partition numbers."""
+    """Yield topic id and number of each existing partition. ``named``: pairs of topic name and partition number."""
     for name, partition in named:
         topic_id, count = (None, None) if name is None else (topics.topic_id(name), topics.partition_count(name))
         if topic_id is not None and count is not None and 0 <= partition < count:

@@ -9,7 +9,7 @@ from kohort.coordinator.records import read_plain_offset
 from kohort.wire.messages.group_records import OffsetCommitValue
 
 Kept = OffsetCommitValue | bytes
-"""Committed offset, parsed or as record bytes (``is_plain_offset``). The bytes take a third of the memory."""
+"""Committed offset: parsed, or the bytes of its record if ``is_plain_offset``. Bytes take a third of the memory."""
 
 
 class Pending(NamedTuple):

@@ -31,7 +31,7 @@ class Transaction:
     updated_ms: int = NONE
     started_ms: int = NONE
     last_epoch: int = NONE
-    """Previous epoch of the producer. The producer uses it if the response with its new epoch was lost.
+    """Previous epoch of the producer. If the response with the new epoch was lost, the producer still sends this epoch.
 
     Not persisted, as in Kafka.
     """

@@ -179,7 +179,7 @@ class TestRejoin:
         assert {x.leader for x in answers} == {a}
         assert answers[0].member_id == new_id
 
-    def test_waiting_join_group_request_gets_rebalance_in_progress_when_its_member_sends_another(self, stage):
+    def test_repeated_join_group_request_refuses_the_waiting_one_with_rebalance_in_progress(self, stage):
         (a, _), _ = stage.stable(2)
         older = stage.join(a)
 

@@ -146,7 +146,7 @@ class TestLeaderAssignment:
         assert stage.answer(stage.sync(a, generation)) == sync_response(MINE)
 
 
-def test_waiting_sync_group_request_gets_rebalance_in_progress_when_its_member_sends_another(stage, joined):
+def test_repeated_sync_group_request_refuses_the_waiting_one_with_rebalance_in_progress(stage, joined):
     a, b, generation = joined
     older = stage.sync(b, generation)
 
@@ -210,7 +210,9 @@ class TestJournal:
         assert isinstance(settled, RoundSettled)
         assert (settled.generation, settled.last.member_id, settled.took_ms) == (generation, b, 7)
 
-    def test_journal_entry_of_a_rebalance_end_names_the_leader_as_last_member_if_all_others_wait(self, stage, joined):
+    def test_journal_entry_of_a_rebalance_end_names_the_leader_if_its_sync_group_request_is_the_last(
+        self, stage, joined
+    ):
         a, b, generation = joined
         stage.sync(b, generation)
         stage.sync(a, generation, {a: MINE, b: YOURS})

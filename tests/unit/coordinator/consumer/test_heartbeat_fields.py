@@ -111,7 +111,7 @@ class TestAssignors:
         stage.beat("m2", -1)
         assert described(stage).assignor_name == "uniform"
 
-    def test_group_epoch_is_raised_only_one_time_after_the_preferred_assignor_changed(self, stage):
+    def test_change_of_the_preferred_assignor_raises_the_group_epoch_once(self, stage):
         for member_id, assignor in (("m1", "range"), ("m2", "range"), ("m3", "uniform")):
             stage.come(member_id, server_assignor=assignor)
 

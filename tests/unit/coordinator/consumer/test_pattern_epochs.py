@@ -150,7 +150,7 @@ def test_topic_search_for_a_second_pattern_uses_the_current_partition_counts(sta
     assert events(stage) == raised, "the topic hash already contains the partitions"
 
 
-def test_journaled_delay_of_a_target_assignment_counts_from_the_epoch_that_newly_matched_topics_raised(stage):
+def test_journaled_delay_of_a_target_assignment_counts_from_the_epoch_raised_for_matched_topics(stage):
     come(stage, "m2", "t.*")
     stage.topics.make("tc", 1)
     stage.advance(NOT_WITHIN_MS)
@@ -163,7 +163,7 @@ def test_journaled_delay_of_a_target_assignment_counts_from_the_epoch_that_newly
     assert stage.entries(TargetComputed)[-1].after_ms == 700
 
 
-def test_journaled_delay_of_a_target_assignment_counts_from_the_epoch_that_a_leaving_member_raised(stage):
+def test_journaled_delay_of_a_target_assignment_counts_from_the_epoch_raised_for_a_leaving_member(stage):
     stage.come("m2", "u")
     stage.advance(100)
     stage.beat("m2", -1)

@@ -44,12 +44,12 @@ OVER = {
     "SyncGroup of a consumer-protocol member": TimerKey("resync", "g", "settled"),
     "rejoin of a revoking consumer-protocol member": TimerKey("rejoin", "g", "revoking"),
     "SyncGroup of a revoking consumer-protocol member": TimerKey("resync", "g", "revoking"),
-    "pattern search of a group without patterns": TimerKey("regex", "g"),
+    "topic search of a group without patterns": TimerKey("regex", "g"),
 }
 
 
 @pytest.mark.parametrize("key", OVER.values(), ids=OVER.keys())
-def test_timer_that_fires_without_a_pending_action_of_its_member_has_no_effect(key):
+def test_outdated_timer_has_no_effect(key):
     out = fired(key)
 
     assert (out.records, out.timers, out.journal, out.otherwise) == ([], [], [], [])

@@ -135,7 +135,7 @@ def test_disabled_migration_policy_refuses_join_group_request_to_a_consumer_grou
     assert stage.answer(stage.enter()[1]).error_code == ErrorCode.NONE  # an empty group supports no protocol
 
 
-def test_repeated_protocol_in_the_record_of_a_classic_member_is_counted_one_time(stage):
+def test_repeated_protocol_in_the_record_of_a_classic_member_counts_once(stage):
     write(
         stage,
         epochs(5),
@@ -349,7 +349,7 @@ def test_classic_requests_of_a_consumer_protocol_member_are_refused(stage):
     assert stage.heartbeat("stranger", 2) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_leave_group_request_for_members_of_both_protocols_raises_the_group_epoch_a_single_time(stage):
+def test_leave_group_request_for_members_of_both_protocols_raises_the_group_epoch_once(stage):
     classic, epoch = beside(stage)
     stage.come("other", instance_id="i")
 

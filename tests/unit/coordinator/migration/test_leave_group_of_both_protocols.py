@@ -69,7 +69,7 @@ def test_leave_group_request_without_known_member_persists_nothing(stage):
     assert (stage.appended, len(members(stage))) == (written, 3)
 
 
-def test_member_named_twice_in_a_leave_group_request_leaves_a_single_time(stage):
+def test_member_named_twice_in_a_leave_group_request_is_removed_once(stage):
     record_count = len(stage.records())
 
     answer = stage.answer(stage.leave("m3", "m3"))
@@ -79,7 +79,7 @@ def test_member_named_twice_in_a_leave_group_request_leaves_a_single_time(stage)
     assert departed == ["m3"]
 
 
-def test_leave_group_request_for_several_members_raises_the_group_epoch_a_single_time(stage):
+def test_leave_group_request_for_several_members_raises_the_group_epoch_once(stage):
     record_count = len(stage.records())
     stage.leave(
         MemberIdentity(member_id="m1"),

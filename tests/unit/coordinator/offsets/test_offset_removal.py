@@ -110,7 +110,7 @@ class TestExpiry:
     def stage(self):
         return CoordinatorStage(offsets_retention_minutes=60, offsets_retention_check_interval_ms=CHECK)
 
-    def test_offsets_of_a_group_without_members_expire_after_their_commits(self, stage):
+    def test_each_offset_of_a_group_without_members_expires_one_retention_time_after_its_commit(self, stage):
         stage.commit({T: 1})
         stage.advance(HOUR // 2)
         stage.commit({U: 1})
@@ -124,7 +124,7 @@ class TestExpiry:
         assert committed(stage) == set()
         assert [(e.group, e.why) for e in stage.entries(GroupDeleted)] == [(GROUP, "expired")]
 
-    def test_offsets_expire_after_all_members_left(self, stage):
+    def test_offsets_expire_one_retention_time_after_the_last_member_left(self, stage):
         (a,), generation = stage.stable(1, session_ms=1_800_000)
         stage.commit({T: 1}, member_id=a, generation=generation)
         for _ in range(4):

@@ -63,7 +63,7 @@ def test_ended_transaction_has_no_pending_offsets():
     assert not offsets.is_pending("t", 0)
 
 
-def test_partitions_with_offsets_to_delete_are_distinct_and_end_with_those_of_pending_offsets():
+def test_deletable_partitions_are_distinct_and_those_with_only_a_pending_offset_come_last():
     groups = groups_with("a")
     for partition in (1, 0):
         replay(groups, OffsetCommitted("a", "t", partition, OffsetCommitValue(offset=1)), 0)
