@@ -4,10 +4,11 @@
     python lab/tools/campaign.py --check                            exits 1 if the tables do not match the JSON
     python lab/tools/campaign.py --run [--ground kohort] [--seed 1] [--rebalances 250] [--groups 9]
                                                                 runs the campaign (minutes per broker), then writes
-    python lab/tools/campaign.py --incidents [NAME ...]         runs the incidents (minutes), then writes
+    python lab/tools/campaign.py --incidents [NAME ...] [--ground kohort]
+                                                                runs the incidents (minutes), then writes
 
 The campaign needs the tools of ``make interop``: Java, Maven, Go, and five client libraries. The incidents need only
-the Python libraries of the project's lock file.
+the Python libraries of the project's lock file, and Java for Apache Kafka.
 """
 
 from __future__ import annotations
@@ -32,8 +33,7 @@ from support.campaign.brokers import apache_broker, kohort_broker  # noqa: E402 
 from support.campaign.campaign import run_campaign  # noqa: E402 - after sys.path is set
 from support.campaign.incidents import (  # noqa: E402 - after sys.path is set
     ALL_INCIDENTS,
-    JOURNAL,
-    WATCHER,
+    VIEWS,
     IncidentRow,
     run_incident,
     watching,
@@ -86,32 +86,34 @@ def stored_incidents() -> list[IncidentRow]:
     return msgspec.json.decode(STORED_INCIDENTS.read_bytes(), type=list[IncidentRow])
 
 
-def run_incidents(names: list[str]) -> None:
-    """Run the named incidents, or all; the results of each replace the stored ones."""
+def run_incidents(ground: str, names: list[str]) -> None:
+    """Run the named incidents, or all, on one broker; the results of each replace the stored ones."""
     known = {one.name: one for one in ALL_INCIDENTS}
     for incident in [known[name] for name in names] if names else ALL_INCIDENTS:
-        with kohort_broker() as broker, tempfile.TemporaryDirectory() as folder:
+        with BROKERS[ground]() as broker, tempfile.TemporaryDirectory() as folder:
             store = Path(folder) / "watch.sqlite"
             with watching(broker.bootstrap, store):
                 rows = run_incident(incident, broker, store)
         order = {one.name: n for n, one in enumerate(ALL_INCIDENTS)}
-        found = [*(row for row in stored_incidents() if row.incident != incident.name), *rows]
+        kept = [row for row in stored_incidents() if row.incident != incident.name or row.view not in VIEWS[ground]]
+        found = [*kept, *rows]
         found = sorted((row for row in found if row.incident in order), key=lambda row: order[row.incident])
         STORED_INCIDENTS.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
-        print(f"{incident.name}: {Counter(row.verdict for row in rows)}", flush=True)
+        print(f"{ground}, {incident.name}: {Counter(row.verdict for row in rows)}", flush=True)
 
 
 def incidents_text(rows: list[IncidentRow]) -> str:
-    """Return the matrix of the incidents: what the journal and what a watcher names, for each library."""
+    """Return the matrix of the incidents: what the journal and what the watchers name, for each library."""
+    views = [view for ground in GROUNDS for view in VIEWS[ground]]
     lines = [
-        "| incident | library | from the journal | verdict | from a watcher | verdict |",
-        "|---|---|---|---|---|---|",
+        f"| incident | library | {' | verdict | '.join(views)} | verdict |",
+        "|---|---|" + "---|---|" * len(views),
     ]
     by_place: dict[tuple[str, str], dict[str, IncidentRow]] = {}
     for row in rows:
         by_place.setdefault((row.incident, row.library), {})[row.view] = row
-    for (incident, library), views in by_place.items():
-        cells = [cell for view in (JOURNAL, WATCHER) for cell in _cells(views.get(view))]
+    for (incident, library), by_view in by_place.items():
+        cells = [cell for view in views for cell in _cells(by_view.get(view))]
         lines.append(f"| {incident} | {library} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
@@ -176,11 +178,11 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=9)
     parser.add_argument("--rebalances", type=int, default=250)
     options = parser.parse_args()
-    if options.run:
-        for ground in [options.ground] if options.ground else GROUNDS:
+    for ground in [options.ground] if options.ground else GROUNDS:
+        if options.run:
             run(ground, options.seed, options.groups, options.rebalances)
-    if options.incidents is not None:
-        run_incidents(options.incidents)
+        if options.incidents is not None:
+            run_incidents(ground, options.incidents)
     text = page(PAGE.read_text())
     if options.check and text != PAGE.read_text():
         sys.exit(f"{PAGE.name} is not made from {STORED.name}: run python lab/tools/campaign.py")

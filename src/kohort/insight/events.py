@@ -10,7 +10,6 @@ from kohort.coordinator import journal
 from kohort.coordinator.journal_events import CommitUnfenced, JoinRejected, OffsetMove, OptionsChanged
 from kohort.insight.evidence import Confidence, EventEntry, Evidence
 from kohort.insight.names import UNKNOWN, actor, count, limit, name_and_place, name_of, printable, seconds, short_id
-from kohort.insight.rebalances import RECENT_MS
 
 EVENTS: Final = (
     EventEntry(
@@ -96,6 +95,8 @@ GROUP_FULL: Final = "GROUP_MAX_SIZE_REACHED"
 FENCED: Final = "FENCED_INSTANCE_ID"
 UNRELEASED: Final = "UNRELEASED_INSTANCE_ID"
 STILL_RUNS: Final = (FENCED, "UNKNOWN_MEMBER_ID")
+REJOIN_MS: Final = 3_000
+"""Longest time in ms from a rejected request of a client to its next join without a restart."""
 """Errors of requests from a replaced process. Heartbeats of some clients (aiokafka) contain no instance id."""
 
 
@@ -356,11 +357,18 @@ class Takeover:
     observed: bool = False
     refused: list[journal.RequestFenced] = field(default_factory=list)
     repeats: bool = False
-    """True soon after a replacement of the same static member whose old process still ran."""
+    """True if the process of the previous replacement joined again right after its rejected request."""
 
     @property
     def is_duplicate(self) -> bool:
         return bool(self.refused) or self.repeats
+
+    def is_reversed_by(self, later: journal.StaticReplaced) -> bool:
+        """Return whether the old process joins again: same client, within seconds of its rejected request."""
+        if not self.refused:
+            return False
+        rejected = self.refused[-1]
+        return later.member.client == rejected.member.client and later.at_ms - rejected.at_ms <= REJOIN_MS
 
     @property
     def cause(self) -> str:
@@ -368,7 +376,7 @@ class Takeover:
 
     @property
     def confidence(self) -> Confidence:
-        return "proof" if self.refused else "medium" if self.observed else "high"
+        return "proof" if self.refused else "medium" if self.observed or self.repeats else "high"
 
     @property
     def sentence(self) -> str:
@@ -377,7 +385,10 @@ class Takeover:
         if self.observed:
             return f"{head} (from the group's record)."
         if not self.refused and self.is_duplicate:
-            return f"{head}. Two processes with this group.instance.id replace each other."
+            return (
+                f"{head}, right after a rejected request of the same client. Either two processes with this "
+                "group.instance.id replace each other, or the client restarted."
+            )
         if not self.refused:
             return f"{head}; {short_id(self.old_member_id)} sent no more requests."
         first = self.refused[0]
@@ -406,8 +417,7 @@ def takeovers(entries: Iterable[journal.JournalEntry]) -> list[Takeover]:
             by_old_id[entry.old_member_id] = found[-1]
             place = entry.group, entry.member.instance_id
             before = by_instance.get(place)
-            if before is not None and before.is_duplicate and entry.at_ms - before.at_ms <= RECENT_MS:
-                found[-1].repeats = True
+            found[-1].repeats = before is not None and before.is_reversed_by(entry)
             by_instance[place] = found[-1]
         elif (
             isinstance(entry, journal.RequestFenced)

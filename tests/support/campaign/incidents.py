@@ -1,7 +1,7 @@
 """Incidents: one fault of a group at a time, with each Python library and its default options.
 
-Each incident runs once for each library. Its rebalances are read from the broker's journal and, as on any other
-cluster, from the journal file of ``kohort watch``.
+Each incident runs once for each library. On a kohort broker its rebalances are read from the broker's journal and from
+the journal file of ``kohort watch``; on Apache Kafka from that file alone.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from kohort import Admin, ConfigResource, Consumer, Producer
 from kohort.insight.findings.rebalances import find_rebalances
 from kohort.insight.patterns import find_patterns
 from kohort.watch.journal_source import JournalAccess, open_journal
-from support.campaign.brokers import KohortBroker, kohort
+from support.campaign.brokers import CampaignBroker, kohort
 from support.campaign.incident_member import LIBRARIES
+from support.campaign.right_causes import APACHE, OURS
 
 PROGRAM: Final = Path(__file__).with_name("incident_member.py")
 PARTITIONS: Final = 4
@@ -35,6 +36,8 @@ SESSION: Final = {"session": 10_000, "commit": 1_000}
 POLL_MS: Final = 24_000
 JOURNAL: Final = "journal"
 WATCHER: Final = "watcher"
+APACHE_WATCHER: Final = "watcher on Apache Kafka"
+VIEWS: Final = {OURS: (JOURNAL, WATCHER), APACHE: (APACHE_WATCHER,)}
 SURE: Final = ("proof", "high")
 CLASSIC: Final = tuple(name for name in LIBRARIES if not name.endswith("consumer"))
 KEEPS_STATIC: Final = ("kohort", "confluent", "aiokafka", "kafka-python")
@@ -302,8 +305,9 @@ INCIDENTS: Final = (
     ),
 )  # fmt: skip
 RESTART: Final = Incident(
-    "broker restart", broker_restart, {JOURNAL: ("COORDINATOR_FAILOVER",), WATCHER: ("COORDINATOR_FAILOVER",)}
-)
+    "broker restart", broker_restart, {JOURNAL: ("COORDINATOR_FAILOVER",), WATCHER: ("COORDINATOR_FAILOVER",)},
+    {WATCHER: ("SESSION_TIMEOUT", "MEMBER_DEPARTED")},
+)  # fmt: skip
 ALL_INCIDENTS: Final = (*INCIDENTS, RESTART)
 
 
@@ -319,17 +323,23 @@ class Observed(Protocol):
     rules: list[str]
 
 
+def _view_of_truth(view: str) -> str:
+    """Return the view whose right causes hold: a watcher sees the same of each broker."""
+    return WATCHER if view == APACHE_WATCHER else view
+
+
 def judge(incident: Incident, scene: Observed, view: str, told: dict[str, Any]) -> IncidentRow:
     """Compare the reported causes, patterns and states of an incident with the right ones."""
+    incident_view = _view_of_truth(view)
     reported = [(one["cause"], one["confidence"], one["sentence"], one.get("also", ())) for one in told["rebalances"]
                 if one["opened_at_ms"] >= scene.from_ms and one["cause"] not in LEFT_OUT]  # fmt: skip
     reported += [(one["pattern"], one["confidence"], one["sentence"], ()) for one in told.get("patterns", ())]
     # ``doctor`` read the broker's journal
     shown = [*scene.states, *(scene.rules if view == JOURNAL else ())]
-    reported += [(name, "", "", ()) for name in shown if name != "ok" or "ok" in incident.right[view]]
-    right, broader = incident.right[view], incident.broader.get(view, ())
+    reported += [(name, "", "", ()) for name in shown if name != "ok" or "ok" in incident.right[incident_view]]
+    right, broader = incident.right[incident_view], incident.broader.get(incident_view, ())
     found = tuple(sorted({f"{name} ({sure})" if sure else name for name, sure, _, _ in reported}))
-    wrong = [one for one in reported if not _is_allowed(incident, view, one)]
+    wrong = [one for one in reported if not _is_allowed(incident, incident_view, one)]
     if wrong:
         return _row(incident, scene, view, "wrong", found, wrong[0][2])
     if any(name in right for name, *_ in reported) or not right:
@@ -396,9 +406,9 @@ class Records:
 
 
 def run_incident(
-    incident: Incident, broker: KohortBroker, store: Path, libraries: Sequence[str] = LIBRARIES
+    incident: Incident, broker: CampaignBroker, store: Path, libraries: Sequence[str] = LIBRARIES
 ) -> list[IncidentRow]:
-    """Provoke an incident with each library at once; return the verdicts on journal and watcher."""
+    """Provoke an incident with each library at once; return the verdicts for each view of the broker."""
     with ExitStack() as stack:
         scenes = []
         for library in (name for name in incident.libraries if name in libraries):
@@ -416,7 +426,7 @@ def run_incident(
         return [
             row
             for scene, flaw in zip(scenes, flaws, strict=True)
-            for row in _rows(incident, scene, broker.bootstrap, store, flaw)
+            for row in _rows(incident, scene, broker, store, flaw)
         ]
 
 
@@ -428,10 +438,13 @@ def _play(incident: Incident, scene: Scene) -> str | None:
     return None
 
 
-def _rows(incident: Incident, scene: Scene, bootstrap: str, store: Path, flaw: str | None) -> Iterator[IncidentRow]:
-    for view, where in ((JOURNAL, None), (WATCHER, store)):
+def _rows(
+    incident: Incident, scene: Scene, broker: CampaignBroker, store: Path, flaw: str | None
+) -> Iterator[IncidentRow]:
+    for view in VIEWS[broker.name]:
         if flaw is None:
-            yield judge(incident, scene, view, why(bootstrap, scene.group, where))
+            where = None if view == JOURNAL else store
+            yield judge(incident, scene, view, why(broker.bootstrap, scene.group, where))
         else:
             yield _row(incident, scene, view, "unsettled", (), flaw)
 

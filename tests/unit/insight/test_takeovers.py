@@ -53,17 +53,32 @@ def test_rejected_request_without_instance_id_of_replaced_static_member_proves_d
     assert "rejected 1.5 s later (Heartbeat: UNKNOWN_MEMBER_ID)" in taken.sentence
 
 
-def test_processes_that_replace_each_other_are_duplicates_until_the_last_replacement(stage):
+def test_rejected_client_that_joins_again_at_once_is_probably_a_duplicate(stage):
     replace(stage)
-    stage.heartbeat(stage.first, stage.generation)
+    stage.heartbeat(stage.first, stage.generation, client_id="st-0")
     stage.advance(1_000)
     stage.join("", client_id="st-0", instance_id="pay-0", connection=1)
 
     first, last = findings_of(stage)
 
     assert (first.cause, first.confidence) == ("STATIC_DUPLICATE", "proof")
-    assert (last.cause, last.confidence) == ("STATIC_DUPLICATE", "high")
-    assert "Two processes with this group.instance.id replace each other" in last.sentence
+    assert (last.cause, last.confidence) == ("STATIC_DUPLICATE", "medium")
+    assert "right after a rejected request of the same client" in last.sentence
+
+
+@pytest.mark.parametrize(("client_id", "pause_ms"), [("st-0", 5_000), ("st-0b", 1_000)], ids=["later", "other client"])
+def test_replacement_after_a_proven_duplicate_is_a_restart_without_a_join_of_the_rejected_client(
+    stage, client_id, pause_ms
+):
+    replace(stage)
+    stage.heartbeat(stage.first, stage.generation, client_id="st-0")
+    stage.advance(pause_ms)
+    stage.join("", client_id=client_id, instance_id="pay-0", connection=1)
+
+    first, last = findings_of(stage)
+
+    assert (first.cause, first.confidence) == ("STATIC_DUPLICATE", "proof")
+    assert (last.cause, last.confidence) == ("STATIC_RESTART", "high")
 
 
 def test_rejected_request_of_replaced_static_member_proves_duplicate_instance_id(stage):
