@@ -44,7 +44,8 @@ class SourceCluster(Protocol):
     def at_times(self, times: Mapping[TopicPartition, int]) -> PartitionOffsets:
         """Return the offset of each partition's first record at or after a timestamp in ms.
 
-        Omit partitions without such a record."""
+        Omit partitions without such a record.
+        """
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, bytes]:
         """Return the topic ids from the most recent metadata. A recreated topic has a new id."""

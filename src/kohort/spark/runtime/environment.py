@@ -172,7 +172,8 @@ def make_shim(java: Path, root: Path) -> Path:
 def worker_python(folder: Path | None = None) -> str:
     """Return the value of PYSPARK_PYTHON: the path of this Python, or of a script that starts this Python.
 
-    The script removes Spark's zipped sources from PYTHONPATH."""
+    The script removes Spark's zipped sources from PYTHONPATH.
+    """
     if not pyspark_is_installed():
         return sys.executable
     name = hashlib.sha256(sys.executable.encode()).hexdigest()[:12]

@@ -1,6 +1,7 @@
 """Spark types and Arrow types of the columns of ``format("kohort")``.
 
-The columns are the columns of Spark's Kafka connector, and ``redelivered``."""
+The columns are the columns of Spark's Kafka connector, and ``redelivered``.
+"""
 
 from __future__ import annotations
 

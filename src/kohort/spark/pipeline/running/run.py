@@ -147,9 +147,8 @@ class PipelineRun:
     def _stop(self, query: StreamingQuery) -> None:
         if query.isActive:
             self._runner.end(LAST_EVENT_S)
-            with suppress(
-                Exception
-            ):  # stop() fails if Spark began one more micro-batch; this micro-batch wrote nothing
+            # stop() fails if Spark began one more micro-batch. That micro-batch wrote nothing.
+            with suppress(Exception):
                 query.stop()
             if self._runner.error is not None:
                 raise without_stack_trace(self._runner.error) from None

@@ -28,7 +28,8 @@ def send_undecoded(rows: DataFrame, pipeline: Pipeline, batch: int) -> int:
 def send_quarantined(rows: DataFrame, pipeline: Pipeline, batch: int, verdicts: Sequence[str]) -> int:
     """Send the source records of rows that failed rules as dead letters. Return the number of acknowledged letters.
 
-    ``verdicts``: values of the column ``_failed`` of these rows."""
+    ``verdicts``: values of the column ``_failed`` of these rows.
+    """
     letters = _letters_of(pipeline)
     names, reasons = f.lit(None).cast("string"), f.lit(None).cast("string")
     for verdict in verdicts:
