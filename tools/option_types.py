@@ -141,7 +141,7 @@ def text() -> str:
     lines += lines_of("ConsumerOptions", "ClientOptions", "Options of consumers and consumer groups.", consumer)
     lines += lines_of("ProducerOptions", "ClientOptions", "Options of producers.", producer)
     lines += lines_of("AdminOptions", "ClientOptions", "Options of admin clients.", {})[:-1]
-    lines += lines_of("BrokerOptions", "TypedDict", "Options of a broker inside a process.", broker)
+    lines += lines_of("BrokerOptions", "TypedDict", "Options of the embedded ``Broker``.", broker)
     return HEAD + "\n".join(lines[2:]) + "\n"
 
 

@@ -23,7 +23,7 @@ async def connect_to(host: str, port: int, limit_s: float) -> socket.socket:
     """Resolve a host name and connect to the first address that answers.
 
     Tries all addresses in turn, as Kafka's clients do with ``client.dns.lookup=use_all_dns_ips`` (KIP-302). Time limits
-    and errors as in ``first_connected``.
+    and errors are those of ``first_connected``.
     """
     try:
         addresses = await _addresses_of(host, port)

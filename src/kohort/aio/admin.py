@@ -162,7 +162,7 @@ class AsyncAdmin(SecurityCalls, PositionCalls, TransactionCalls, OtherNames):
     async def list_config_resources(
         self, kinds: Iterable[str] = (), *, timeout_ms: int | None = None
     ) -> list[ConfigResource]:
-        """Return all resources that have options, or only those of ``kinds``, such as ``group`` (KIP-1142)."""
+        """Return the resources that have options. ``kinds`` selects kinds, such as ``group`` (KIP-1142)."""
         return await self._run("list_config_resources", topic_operations.list_config_resources(kinds), timeout_ms)
 
     async def elect_leaders(

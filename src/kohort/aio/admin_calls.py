@@ -1,4 +1,4 @@
-"""Calls of the admin clients about offsets, transactions and security."""
+"""Methods of the admin clients for offsets, transactions and security."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class AdminCalls:
 
 
 class PositionCalls(AdminCalls):
-    """Calls of ``AsyncAdmin`` about committed offsets, log end offsets and timestamps of records."""
+    """Methods of ``AsyncAdmin`` for committed offsets, log end offsets and timestamps of records."""
 
     async def list_offsets_of_groups(
         self, groups: Iterable[str], *, timeout_ms: int | None = None
@@ -118,7 +118,7 @@ class PositionCalls(AdminCalls):
 
 
 class TransactionCalls(AdminCalls):
-    """Calls of ``AsyncAdmin`` about transactions and producers."""
+    """Methods of ``AsyncAdmin`` for transactions and producers."""
 
     async def list_transactions(
         self, *, states: Sequence[str] = (), producer_ids: Sequence[int] = (), timeout_ms: int | None = None
@@ -145,7 +145,7 @@ class TransactionCalls(AdminCalls):
     async def fence_producers(
         self, transactional_ids: Iterable[str], *, check: bool = True, timeout_ms: int | None = None
     ) -> Results[str, None]:
-        """Fence the producers of transactional ids: they can send nothing more, and open transactions are aborted.
+        """Fence the producers of transactional ids: brokers reject their requests and abort their open transactions.
 
         Raises ApiError for a refused id, and UsageError for a bare string.
         """
@@ -189,7 +189,7 @@ class TransactionCalls(AdminCalls):
 
 
 class SecurityCalls(AdminCalls):
-    """Calls of ``AsyncAdmin`` about ACLs, SCRAM users and quotas."""
+    """Methods of ``AsyncAdmin`` for ACLs, SCRAM users and quotas."""
 
     async def describe_acls(
         self, wanted: AclBindingFilter | None = None, *, timeout_ms: int | None = None
@@ -262,9 +262,9 @@ class SecurityCalls(AdminCalls):
     ) -> dict[ClientQuotaEntity, dict[str, float]]:
         """Return the quotas of each entity (KIP-546).
 
-        An entity has up to three components: user, client id and address. ``wanted=None`` means all entities. Otherwise
-        only entities that contain all components of ``wanted``; with ``strict`` they contain no other component. Raises
-        ApiError for an invalid filter.
+        An entity has up to three components: user, client id and address. ``wanted=None`` means all entities.
+        Otherwise the result has the entities that contain all components of ``wanted``; with ``strict`` they contain no
+        other component. Raises ApiError for an invalid filter.
         """
         entity = ClientQuotaEntity() if wanted is None else wanted
         operation = quota_operations.describe_client_quotas(entity, strict=strict)

@@ -94,7 +94,7 @@ def _with_result_type(method: R, call: Callable[..., Any]) -> R:
 
 
 def documented_as(blocking_class: type) -> Callable[[F], F]:
-    """Copy docstrings of the blocking class to those methods of the asyncio class that have no docstring."""
+    """Copy docstrings of the blocking class to undocumented methods of the asyncio class."""
 
     def document(client: F) -> F:
         for name, method in vars(client).items():
@@ -154,7 +154,7 @@ class PollUntil:
 
 @dataclass(slots=True)
 class Run:
-    """Wait request: run a function of the user or the client. The asyncio API awaits a result that is awaitable."""
+    """Wait request: call a function of the user or of the client. The asyncio API awaits an awaitable result."""
 
     work: Callable[[], Any]
 
@@ -180,14 +180,14 @@ class Waits:
         """Wake the waiting client calls, so that they check their conditions."""
 
     def run_listener(self, callback: CallbackNeeded) -> Any:
-        """Call the rebalance listener, and store its first error. The asyncio API returns an awaitable for this."""
+        """Call the rebalance listener, and store its first error. In asyncio, return an awaitable that does so."""
 
     def run_anywhere(self, call: Call[Any]) -> Any:
         """Run a client call in the current thread. In asyncio, return an awaitable that runs it in the current task."""
 
     @contextmanager
     def _listening(self, callback: CallbackNeeded) -> Iterator[Callable[[list[TopicPartition]], Any]]:
-        """Yield the listener's method for ``callback``. The time in the ``with`` block counts as processing time."""
+        """Yield the listener's method for ``callback``. The time in the ``with`` block counts as time between polls."""
         with self.guard:
             called_at_ms = self.now_ms()
             self.machine.leave_poll(called_at_ms)

@@ -43,7 +43,7 @@ PRODUCER_LOG: Final = logging.getLogger("kohort.producer")
 
 
 def log_notes(notes: Notes, log: logging.Logger) -> None:
-    """Write the pending notes of a client to ``log``. Needs no lock."""
+    """Write the unwritten log lines of a client to ``log``. Needs no lock."""
     if not notes:
         return
     for note in notes.take():
@@ -109,7 +109,7 @@ class _TlsLink(AboveClient):
 
 
 class Driver:
-    """Runs a client's request engine with its sockets and timer.
+    """Runs a client's request engine: opens its connections, passes bytes, and sets its timer.
 
     Call its methods on its event loop only; any thread may call ``kick_soon``.
     """
@@ -162,7 +162,10 @@ class Driver:
             raise
 
     async def until(self, ready: Callable[[], T | None], timeout_ms: int | None = None) -> T | None:
-        """Call ``ready`` now and after each run of the engine; return its first value, or None after ``timeout_ms``."""
+        """Wait until ``ready`` returns a value, and return the value; None after ``timeout_ms``.
+
+        Calls ``ready`` now and after each run of the request engine.
+        """
         if self.failure is not None:
             raise self.failure
         try:

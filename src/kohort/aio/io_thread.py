@@ -124,7 +124,7 @@ class IoThread:
         self._open.pop(client, None)
 
     def finish(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Start the last work of a garbage-collected client, without waiting; the process exit waits for it."""
+        """Start ``work``, which closes a garbage-collected client. The process exit waits for its end."""
         run_soon(self.loop, work, self._final_tasks)
 
     def after_fork(self) -> None:

@@ -249,7 +249,7 @@ class AdminOptions(ClientOptions, total=False):
 
 
 class BrokerOptions(TypedDict, total=False):
-    """Options of a broker inside a process."""
+    """Options of the embedded ``Broker``."""
 
     ssl_keystore_location: str | None
     ssl_keystore_password: str | Secret | None

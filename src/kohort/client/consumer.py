@@ -181,7 +181,7 @@ class ConsumerMachine:
     def raise_failure(self) -> None:
         """Raise the oldest background error that no poll has raised yet.
 
-        The request engine must run after it, because the failed request may be retried.
+        The request engine must run after this call, because the failed request may be retried.
         """
         if self.failures:
             if self._group is not None:
@@ -224,7 +224,7 @@ class ConsumerMachine:
 
     @property
     def is_quiet(self) -> bool:
-        """True if a poll would create no request.
+        """True if the next run of the request engine would create no request.
 
         That is so if the request engine knows the assignment, no rebalance is in flight, no commit waits, and each
         leader has a fetch in flight.

@@ -1,8 +1,8 @@
-"""Claimed (assigned) partitions of a consumer group session: inbox of batches and marked offset of each partition.
+"""Claims: partitions that are assigned to a consumer group session.
 
-Each claim has an inbox of undecoded batches, so that a slow handler delays no other partition. A partition is paused
-when its inbox has been full for ``max_processing_time_ms``, until a batch leaves the inbox. Marked offsets are
-committed. At the end of the session each partition's position moves back to its marked offset.
+Each claim has a marked offset, and an inbox of undecoded batches, so that a slow handler delays no other partition. A
+partition is paused when its inbox has been full for ``max_processing_time_ms``, until a batch leaves the inbox. Marked
+offsets are committed. At the end of the session each partition's position moves back to its marked offset.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ class ClaimState:
 
 
 class Claims:
-    """All claimed partitions of one group session. Only calls that mark or reset offsets need no client lock."""
+    """All claimed partitions of one group session.
+
+    Call the methods under the client's lock, except ``mark``, ``mark_record`` and ``reset``.
+    """
 
     def __init__(
         self,
@@ -113,7 +116,7 @@ class Claims:
             claim.held = claim.state.paused = True
 
     def ask_again(self, claim: ClaimState, fetched: Fetched) -> bool:
-        """Fetch a damaged batch and the batches after it again; return False if the damage error must be raised."""
+        """Repeat the fetch of a damaged batch and of later batches; return False if the damage error must be raised."""
         is_asked = self._machine.refetch_damaged(fetched)
         if is_asked:
             claim.inbox.clear()

@@ -94,7 +94,8 @@ class ProducerMachine:
     def check_may_send(self) -> None:
         """Check that the producer accepts records now.
 
-        Raises UsageError outside of a transaction, TransactionFailed or ProducerFenced if it can send no more.
+        With a ``transactional.id`` raises UsageError outside of a transaction, TransactionFailed if the transaction
+        must be aborted, and ProducerFenced.
         """
         if self.transactions is not None:
             self.transactions.check_may_send()
@@ -136,7 +137,7 @@ class ProducerMachine:
         return batch, index, is_ready and self.needs_wake(batch, now_ms)
 
     def needs_wake(self, batch: ProduceBatch, now_ms: int) -> bool:
-        """True if the request engine must wake before its timer ends: ``batch`` is full, or is due before that.
+        """True if the request engine must wake: ``batch`` is full, or is due before the timer of the engine ends.
 
         Also true if the timer is in the past, because the computer was suspended.
         """

@@ -71,7 +71,7 @@ def whole_number(what: str, value: object, high: int = INT64_MAX) -> int:
 
 
 def checked_ms(what: str, value: object) -> int:
-    """Check a timeout in milliseconds. The error for a float also gives that many seconds in milliseconds."""
+    """Check a timeout in milliseconds. The error for a float also converts it from seconds to milliseconds."""
     try:
         number = operator.index(value)  # type: ignore[arg-type]  # checked here
     except TypeError:

@@ -69,8 +69,8 @@ def test_unreachable_key_server_is_reported():
 @pytest.mark.parametrize(
     ("status", "headers", "words"),
     [
-        (404, {}, "the server answers HTTP status 404 Not Found"),
-        (500, {}, "the server answers HTTP status 500"),
+        (404, {}, "the server returned HTTP status 404 Not Found"),
+        (500, {}, "the server returned HTTP status 500"),
         (302, {"Location": "file:///etc/passwd"}, "is not allowed"),
         (302, {"Location": "ftp://127.0.0.1/x"}, "insecure"),
     ],

@@ -238,7 +238,7 @@ def test_committed_offsets_are_altered_and_listed_and_are_deleted_with_their_gro
     assert world.run(admin_groups.list_groups(world.metadata, states=(), types=())) == []
 
 
-def test_remove_group_members_request_has_member_list_or_in_old_versions_one_member_id(world):
+def test_remove_group_members_request_before_version_3_removes_a_single_member_by_its_id(world):
     world.run(admin_groups.alter_group_offsets(world.metadata, "g", {TopicPartition("t", 0): OffsetAndMetadata(1)}))
     removed = world.run(admin_groups.remove_group_members(world.metadata, "g", ["m-1"], ["one"], ""))
     assert {name: error.code for name, error in removed.errors.items()} == dict.fromkeys(

@@ -116,7 +116,7 @@ def test_fetch_response_with_partitions_outside_session_is_ignored():
     assert not session.take(answer("t0")), "the response to a full fetch must have all partitions"
 
 
-def test_broker_can_end_a_fetch_session():
+def test_full_fetch_follows_fetch_session_that_broker_ends():
     session = opened()
     session.build(fetches(t0=0, t1=0))
 

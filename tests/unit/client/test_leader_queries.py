@@ -113,7 +113,7 @@ def test_response_of_partition_leader_is_ignored_if_position_has_moved(asker: As
     assert [q.partition for q in asker.questions.ended(first)] == [T2]
 
 
-def test_partition_in_another_fetch_state_causes_no_request_to_its_leader(asker: Asker):
+def test_leader_query_omits_partition_in_another_fetch_state(asker: Asker):
     asker.subscription.seek(T0, Position(5, 3))
     assert asker.subscription.state(T0).state is FetchState.AWAIT_VALIDATION
 

@@ -21,7 +21,7 @@ def test_leave_group_request_before_version_3_has_one_member_id(version: int):
     assert leave_shape(GOODBYE, version) == LeaveGroupRequest(group_id="g", member_id="m")
 
 
-def test_generation_number_and_member_id_together_mean_membership():
+def test_generation_without_number_or_member_id_is_no_membership():
     assert Generation(0, "m").is_member
     assert not Generation(-1, "m").is_member, "a member id without a generation"
     assert not Generation(1, "").is_member

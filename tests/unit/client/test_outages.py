@@ -64,7 +64,7 @@ def test_non_transient_error_code_is_logged_at_once(notes: Notes, outages: Outag
     assert note_texts(notes) == ["fetching: KAFKA_STORAGE_ERROR; retrying"]
 
 
-def test_repeated_outage_is_logged_again_only_after_forget_call(notes: Notes, outages: Outages):
+def test_repeated_outage_is_logged_again_only_if_it_was_forgotten(notes: Notes, outages: Outages):
     outages.report("a", "A", 0)
     outages.report("b", "B", 0)
     outages.forget("a")

@@ -54,13 +54,13 @@ def test_metric_maximum_of_negative_values_is_negative():
     assert samples((-5, 0), (-7, 1)).summary(2).maximum == -5
 
 
-def test_merged_metrics_combine_values():
+def test_merged_metrics_have_average_maximum_and_total_of_all_values():
     both = merge([samples((1, 0), (3, 0)).summary(1), samples((8, 0)).summary(1), samples().summary(1)])
 
     assert (both.average, both.maximum, both.total_count, both.total) == (4, 8, 3, 12)
 
 
-def test_metric_with_single_window_is_supported():
+def test_metric_with_single_window_has_average_of_that_window():
     made = Samples(SampleWindows(1, 1000))
     made.record(3, 0)
     made.record(5, 1500)

@@ -641,7 +641,7 @@ def test_records_of_leaderless_partition_wait_for_a_leader():
     assert record_metadata(*sent).offset == 0
 
 
-def test_producer_abort_completes_all_records():
+def test_producer_abort_fails_records_in_flight_and_waiting_records():
     world = World(linger_ms=1000)
     world.loop.holding_answers = True
     under_way = world.send(b"a")

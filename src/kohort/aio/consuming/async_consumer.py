@@ -105,7 +105,7 @@ class AsyncConsumer(ImmediateCalls):
     async def getmany(
         self, timeout_ms: int = 0, *, max_records: int | None = None
     ) -> dict[TopicPartition, list[Record]]:
-        """Poll, and return a mapping of partitions to their records. Raises as ``poll``."""
+        """Poll, and return a mapping of partitions to their records. Raises the errors of ``poll``."""
         found: dict[TopicPartition, list[Record]] = {}
         for record in await self.poll(timeout_ms, max_records=max_records):
             found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
@@ -114,7 +114,7 @@ class AsyncConsumer(ImmediateCalls):
     async def getone(self) -> Record:
         """Wait for the next record and return it.
 
-        Raises as ``poll``, and UsageError if the consumer is closed during the wait.
+        Raises the errors of ``poll``, and UsageError if the consumer is closed during the wait.
         """
         while True:
             records = await self.poll(FOREVER_MS, max_records=1)

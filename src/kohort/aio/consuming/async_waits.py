@@ -177,10 +177,7 @@ class AsyncConsumerWaits(Waits):
         return None
 
     async def wait(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
-        """Wait in a listener, or in a call other than a poll, until ``ready`` returns a value.
-
-        No rebalance makes progress meanwhile.
-        """
+        """Wait until ``ready`` returns a value, without polling: rebalances make no progress meanwhile."""
 
         def checked() -> T | None:
             value = ready()

@@ -138,7 +138,16 @@ class Consumer(ImmediateCalls):
         - ``timestamp``: timestamp[ms, UTC] or null; ``timestamp_type``: int32, 0 if the producer set the timestamp, 1
           if the broker did
         - ``key``, ``value``: binary or null
-        - ``headers``: list<struct<key: string, value: binary
+        - ``headers``: list<struct<key: string, value: binary>>
+
+        ``schema`` selects columns with other types: keys and values as string, large_binary or large_string, the topic
+        as a dictionary, timestamps as int64 or in another unit. ``json`` is the schema of values that are JSON objects:
+        their fields replace the column ``value``. With ``json_errors`` an invalid value becomes a row of nulls, with
+        the reason in the column ``json_error``.
+
+        Raises the errors of ``poll``, UsageError for an unknown column or type, and MissingExtra without
+        ``kohort[arrow]``. For an invalid JSON value the call returns the rows before it; the next call raises
+        UndecodableValue.
         """
         with needs("arrow", "poll_arrow"):
             import pyarrow
@@ -150,7 +159,10 @@ class Consumer(ImmediateCalls):
         return pyarrow.Table.from_batches(batches, schema=layout.schema)
 
     def __iter__(self) -> Iterator[Record]:
-        """Yield records until the consumer is closed; a yielded record counts as consumed. Raises as ``poll``."""
+        """Yield records until the consumer is closed. A yielded record counts as consumed.
+
+        Raises the errors of ``poll``.
+        """
         while not self._waits.closing:
             with self._waits.polling():
                 self._commits.run_due()
@@ -166,10 +178,11 @@ class Consumer(ImmediateCalls):
         json: pyarrow.Schema | None = None,
         json_errors: bool = False,
     ) -> Iterator[pyarrow.RecordBatch]:
-        """Yield fetched records as Arrow batches until the consumer is closed; arguments as in ``poll_arrow``.
+        """Yield fetched records as Arrow batches until the consumer is closed.
 
-        A batch counts as consumed when it is yielded. A large fetch is split into several batches, which all count as
-        consumed when the first of them is yielded. Raises as ``poll_arrow``.
+        The arguments are those of ``poll_arrow``. A batch counts as consumed when it is yielded. A large fetch is split
+        into several batches, which all count as consumed when the first of them is yielded. Raises the errors of
+        ``poll_arrow``.
         """
         layout = layout_of(schema, columns, json, json_errors=json_errors)
         while not self._waits.closing:
@@ -179,9 +192,9 @@ class Consumer(ImmediateCalls):
             yield from batches or ()
 
     def wakeup(self) -> None:
-        """Make the waiting call, or else the next call that waits, raise Wakeup. Any thread may call it.
+        """Interrupt the waiting call, which raises Wakeup. If no call waits, the next waiting call raises it.
 
-        ``close`` never raises Wakeup.
+        Any thread may call ``wakeup``. ``close`` never raises Wakeup.
         """
         self._waits.wakeup()
 

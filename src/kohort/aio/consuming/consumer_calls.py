@@ -145,7 +145,7 @@ class ImmediateCalls(OtherNames, ABC):
             machine.subscription.seek_to(partitions, "latest")
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return no records of these partitions until ``resume``.
+        """Stop returning records of these partitions until ``resume``.
 
         Their buffered records are kept, and the consumer remains a member of the group. Raises UsageError for a
         partition that is not assigned.
@@ -192,7 +192,7 @@ def checked_topics(
 ) -> list[str] | re.Pattern[str] | SubscriptionPattern:
     """Check the argument of ``subscribe``; return topic names or a pattern. An empty list means ``unsubscribe``.
 
-    Raises UsageError.
+    Raises UsageError for other values, and for a pattern of bytes.
     """
     if isinstance(topics, re.Pattern):
         if not isinstance(topics.pattern, str):
@@ -335,7 +335,7 @@ class ConsumerCalls:
     ) -> Call[dict[TopicPartition, int]]:
         """Return the end offset of each partition: the high watermark or, with read_committed, the last stable offset.
 
-        Timeout and errors as in ``beginning_offsets``.
+        Timeout and errors are those of ``beginning_offsets``.
         """
         return self._offsets_at(partitions, LATEST, timeout_ms)
 
@@ -345,7 +345,7 @@ class ConsumerCalls:
         """Return, for each partition, offset and timestamp of the first record at or after the given timestamp.
 
         ``timestamps`` maps each partition to ms since 1970. The result is None for a partition without such a record.
-        Timeout and errors as in ``beginning_offsets``; UsageError for a negative timestamp.
+        Timeout and errors are those of ``beginning_offsets``. Also raises UsageError for a negative timestamp.
         """
         targets: dict[TopicPartition, int] = {}
         for partition, timestamp in timestamps.items():

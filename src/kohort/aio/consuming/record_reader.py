@@ -46,7 +46,7 @@ class RecordReader:
         return out or None
 
     def hand_out(self, fetched: Fetched, most: int) -> list[Record]:
-        """Return up to ``most`` records, which count as consumed. If the partition was revoked, return none."""
+        """Return up to ``most`` records, which count as consumed. Return no records if the partition was revoked."""
         with self._guard:
             return self._machine.take_records(fetched, most)
 
@@ -93,8 +93,8 @@ class RecordReader:
     def batches(self, layout: Layout, max_bytes: int) -> list[pyarrow.RecordBatch] | None:
         """Return buffered records as Arrow batches; None if the buffer is empty. The records count as consumed.
 
-        The limit is about ``max_bytes`` bytes, in the size in which they were fetched. Raises CorruptRecord if the
-        first record is damaged. Batches after a damaged batch return to the buffer.
+        ``max_bytes`` limits approximately the fetched bytes of these records. Raises CorruptRecord if the first record
+        is damaged. Batches after a damaged batch return to the buffer.
         """
         with self._guard:
             taken = self._machine.take_batches(max_bytes)

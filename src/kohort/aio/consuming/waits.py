@@ -36,7 +36,7 @@ class ConsumerWaits(Waits):
         self.io = io
         self._closed = False
         self._step = threading.Condition(guard)
-        """``threading.Condition`` on which waiting calls sleep; its lock is ``guard``. Enter only ``guard``.
+        """Condition on which waiting calls sleep. Its lock is ``guard``: acquire ``guard``, never the condition.
 
         An interrupt (Ctrl-C) can end ``Condition.__enter__`` with the lock taken; then the I/O thread would block
         forever.
@@ -61,14 +61,14 @@ class ConsumerWaits(Waits):
         self.driver.kick_soon()
 
     def wakeup(self) -> None:
-        """Make the waiting call, or else the next call that waits, raise Wakeup."""
+        """Interrupt the waiting call, which raises Wakeup. If no call waits, the next waiting call raises it."""
         with self.guard:
             self._woken = True
             self._step.notify_all()
 
     @property
     def is_usable_here(self) -> bool:
-        """False after ``close()``, and in a child process after ``fork()``."""
+        """False after the start of ``close()``, and in a forked child process."""
         return not self.closing and self.io.is_here
 
     def after_fork(self) -> None:
@@ -192,9 +192,9 @@ class ConsumerWaits(Waits):
         return None
 
     def wait(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
-        """Wait in a listener, or in a call other than a poll, until ``ready`` returns a value.
+        """Wait until ``ready`` returns a value, without polling: rebalances make no progress meanwhile.
 
-        No rebalance makes progress meanwhile. Calls ``ready`` under the lock.
+        Calls ``ready`` under the lock.
         """
         deadline_ms = self.now_ms() + timeout_ms
         with self.guard:

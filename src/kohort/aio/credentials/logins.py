@@ -47,7 +47,7 @@ def renewed_at_ms(config: ClientConfig, token: Token, now_ms: int, chance: float
 
 
 class TokenCache:
-    """Cached OAuth tokens of a client: one token, or with ``per_host`` one for each host name of a broker."""
+    """Cached OAuth tokens of a client: one token for all brokers, or one for each host name if ``per_host`` is True."""
 
     def __init__(self, config: ClientConfig, source: TokenSource, *, per_host: bool = False) -> None:
         self._config = config

@@ -74,7 +74,7 @@ def describe_token(token: Token, now_ms: int) -> str:
 def unsecured(options: Mapping[str, str], extensions: Mapping[str, str], now_ms: int) -> Token:
     """Create an unsigned token with the claims of Java's ``unsecuredLogin`` options (KIP-255).
 
-    The option of a list claim starts with the separator of the list.
+    The value of a ``ListClaim`` option starts with the separator of its list.
     """
     claims: dict[str, Any] = {}
     for key, text in options.items():
@@ -260,7 +260,7 @@ def _read(path: str) -> str:
 
 
 MILLISECONDS_FROM: Final = 100_000_000_000
-"""Expiry times above this are in milliseconds, as from Amazon's signer: in seconds they would mean the year 5138."""
+"""Larger expiry times are in milliseconds, as from Amazon's signer. In seconds they would be after the year 5138."""
 MSK_HOST: Final = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.(?:vpce\.)?amazonaws\.com(?:\.cn)?$")
 TokenSource = Callable[[str], Awaitable[Token]]
 """Function that returns a token for a broker's host. Raises AuthenticationFailed for permanent errors."""

@@ -171,7 +171,7 @@ class AsyncGroupHandler(AsyncHandler, ABC):
 class AsyncConsumerGroup:
     """``await AsyncConsumerGroup(bootstrap_servers="localhost:9092", group_id="g").run("t", handler)``.
 
-    Options, sessions, marked offsets, backpressure and errors are as in ``ConsumerGroup``; handler methods are
+    Options, sessions, marked offsets, backpressure and errors are those of ``ConsumerGroup``; handler methods are
     coroutines. Guide: docs/guides/consumer-group.md.
     """
 

@@ -84,7 +84,7 @@ class Claim(SessionClaim):
                 yield record
 
     def batches(self) -> Iterator[list[Record]]:
-        """Yield a list of records for each fetched batch, until the session ends. Raises as ``__iter__``."""
+        """Yield a list of records for each fetched batch, until the session ends. Raises the errors of ``__iter__``."""
         while (fetched := self._take()) is not None:
             records = self._session.decode(fetched)
             if records:
@@ -100,10 +100,11 @@ class Claim(SessionClaim):
         json: pyarrow.Schema | None = None,
         json_errors: bool = False,
     ) -> Iterator[pyarrow.RecordBatch]:
-        """Yield fetched records as Arrow batches until the session ends; arguments as in ``Consumer.poll_arrow``.
+        """Yield fetched records as Arrow batches until the session ends.
 
-        Mark the records as handled with ``mark_offset``. Raises CorruptRecord if the log is damaged, UndecodableValue
-        for a value that does not match ``json``, UsageError for an unknown column or type.
+        The arguments are those of ``Consumer.poll_arrow``. Mark the records as handled with ``mark_offset``. Raises
+        CorruptRecord if the log is damaged, UndecodableValue for a value that does not match ``json``, UsageError for
+        an unknown column or type.
         """
         refuse_arrow(self._session.deserializers)
         layout = layout_of(schema, columns, json, json_errors=json_errors)
@@ -219,7 +220,7 @@ class ConsumerGroup:
         io.close_at_exit(self, timeout_ms=int(EXIT_GRACE_S * 1000))
 
     def run(self, topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern, handler: Handler) -> None:
-        """Run sessions until ``stop``. Raises as ``consume``."""
+        """Run sessions until ``stop``. Raises the errors of ``consume``."""
         checked = checked_topics(topics)
         while not self._calls.stopping:
             self.consume(checked, handler)

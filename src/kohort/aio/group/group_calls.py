@@ -58,7 +58,7 @@ def group_machine(config: ConsumerConfig) -> ConsumerMachine:
 
 
 class GroupCalls:
-    """Runs a group member's sessions. As rebalance listener it ends a session before the assignment changes."""
+    """Runs a group member's sessions. Its rebalance callbacks end a session before the assignment changes."""
 
     def __init__(
         self,

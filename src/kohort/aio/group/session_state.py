@@ -1,6 +1,6 @@
 """State of a session of a consumer group with handlers: fetched records, first error, commits of marked offsets.
 
-Handlers get it wrapped in a ``GroupSession`` or an ``AsyncGroupSession``.
+Handlers get the state wrapped in a ``GroupSession`` or an ``AsyncGroupSession``.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class SessionState:
         return max(0, min([*(t - now_ms for t in times), most_ms]))
 
     def decode(self, fetched: Fetched) -> list[Record]:
-        """Return the records before the first damaged one, and before the first one that a deserializer rejects."""
+        """Return the records before the first record that is damaged, or that a deserializer rejects."""
         records = fetched.decode_records(check_crcs=self.check_crcs)
         if self.deserializers is not None:
             records, fetched.undecodable = self.deserializers.until_error(records)
@@ -117,7 +117,10 @@ class SessionState:
         self.waits.wake_waiting()
 
     def fail(self, claim: ClaimState, error: BaseException) -> None:
-        """Store the error of a partition's handler. The session raises the first error, with later ones as notes."""
+        """Store the error of a partition's handler.
+
+        The session raises its first error, with the messages of later errors as notes.
+        """
         failed = HandlerFailed(str(claim.partition), error)
         failed.__cause__ = error
         if self.failure is None:
@@ -202,14 +205,14 @@ class Session:
     def mark_offset(self, partition: TopicPartition, offset: int, metadata: str = "") -> None:
         """Mark all records before ``offset`` as handled; the next session reads from ``offset``.
 
-        The marked offset never decreases. Raises as ``mark_message``, and UsageError for a negative offset.
+        The marked offset never decreases. Raises the errors of ``mark_message``, and UsageError for a negative offset.
         """
         self._marks.mark(partition, OffsetAndMetadata(offset, metadata))
 
     def reset_offset(self, partition: TopicPartition, offset: int, metadata: str = "") -> None:
         """Set the marked offset, even to a lower value. The next session reads from ``offset``.
 
-        Raises as ``mark_offset``.
+        Raises the errors of ``mark_offset``.
         """
         self._marks.reset(partition, OffsetAndMetadata(offset, metadata))
 

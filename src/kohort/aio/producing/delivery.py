@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class Delivery(OtherNames, msgspec.Struct, eq=False):
-    """Result of ``send``: tells if the record was delivered, and its partition and offset.
+    """Result of ``send``: partition of the record, and after its delivery the offset or the error.
 
     ``send_batch``, ``send_prebuilt`` and ``send_arrow`` return one Delivery for each batch. It is done when each record
     of the batch is delivered or has failed. It has the error of the first failed record, or else the offset of the
@@ -99,10 +99,10 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
         return self._position()
 
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
-        """Call ``callback`` with this delivery when the record is delivered or has failed, or now if that has happened.
+        """Call ``callback`` with this delivery when the record is delivered or has failed.
 
-        The callback runs on the I/O thread (``AsyncProducer``: on the event loop) and must not block. Its errors are
-        logged.
+        If the record is delivered or has failed already, the callback runs now in this thread. Otherwise it runs on the
+        I/O thread (``AsyncProducer``: on the event loop) and must not block. Its errors are logged.
         """
         batch = self._unfinished() or self._batch
 
@@ -138,7 +138,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
 
 
 class Owner:
-    """Access of deliveries to their producer: its lock, and its checks of the calling thread and process."""
+    """Lock of a producer, and checks of the calling thread and process, for the producer's deliveries."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class Owner:
         """Function that raises UsageError in a forked child process."""
 
     def call_when_done(self, batch: ProduceBatch, callback: Callable[[], None]) -> None:
-        """Call ``callback`` when ``batch`` is delivered or has failed, or now if that has happened."""
+        """Call ``callback`` when ``batch`` is delivered or has failed. For a finished batch call it now."""
         with self.guard:
             done = batch.done
             if not done:
@@ -164,7 +164,7 @@ class Owner:
 
 
 def run_callbacks(machine: ProducerMachine, driver: Driver, guard: AbstractContextManager[Any]) -> None:
-    """Run the callbacks of finished batches without the lock, and log the producer's pending notes."""
+    """Run the callbacks of finished batches without the lock, and write the producer's unwritten log lines."""
     log_notes(machine.notes, PRODUCER_LOG)
     if driver.failure is not None:
         with guard:

@@ -51,7 +51,7 @@ def acquire_with_retries(outer_lock: threading.Lock) -> bool:
     handler may interrupt the thread that holds it: a thread may wait for it only a limited time.
     """
     for _ in range(TRIES):
-        time.sleep(0)  # releases the GIL, so that the thread that holds the lock can continue
+        time.sleep(0)  # release the GIL, so that the thread that holds the lock can continue
         if outer_lock.acquire(blocking=False):
             return True
     return False
@@ -64,8 +64,9 @@ class Producer(OtherNames):
     share the producer. ``send`` waits at most ``max.block.ms``, and only for metadata or for free ``buffer.memory``;
     the returned ``Delivery`` reports the outcome.
 
-    Raises ConfigError for an unknown option or an invalid value. Every call raises UsageError if the producer is closed
-    and in a child process after ``fork()``. A call that has to wait raises it in a callback on the I/O thread, too.
+    Raises ConfigError for an unknown option or an invalid value. Every call raises UsageError if the producer is
+    closed, and in a child process after ``fork()``. In a callback on the I/O thread, every call that has to wait raises
+    UsageError.
     """
 
     other_names = OF_PRODUCERS
@@ -166,9 +167,9 @@ class Producer(OtherNames):
 
         ``table``: a pyarrow Table, RecordBatch or RecordBatchReader, or a data frame with ``__arrow_c_stream__``. The
         other arguments are names of columns; only the value column is required. Without a partition column, keys select
-        partitions as in ``send``. Returns a delivery for each batch. Raises as ``send``, UsageError for a missing value
-        column or a wrong type, and MissingExtra without pyarrow. After an error or a cancellation, some rows may be
-        buffered.
+        partitions as in ``send``. Returns a delivery for each batch. Raises the errors of ``send``, UsageError for a
+        missing value column or a wrong type, and MissingExtra without pyarrow. After an error or a cancellation, some
+        rows may be buffered.
         """
         rows = ArrowRows(table, value, key, headers, timestamp, partition)
         batches = self._run(self._calls.encoded(topic, rows))

@@ -33,7 +33,7 @@ class Wait(NamedTuple):
 
 
 Call = Generator[Wait, Any, R]
-"""Producer call in progress. Each ``yield`` returns the value of ``ready``, or None after ``timeout_ms``."""
+"""Generator of a producer call. Each ``yield`` returns the value of ``ready``, or None after ``timeout_ms``."""
 
 
 class ProducerCalls:
@@ -60,7 +60,7 @@ class ProducerCalls:
     def running(self) -> Driver:
         """Return the producer's driver; the first call creates it.
 
-        Raises UsageError if the producer is closed and in a forked child process; raises the error of a failed driver.
+        Raises UsageError if the producer is closed, and in a forked child process. Raises the error of a failed driver.
         """
         self._owner.check_process()
         if self.closed:
@@ -80,7 +80,7 @@ class ProducerCalls:
         return driver
 
     def may_send(self) -> Driver:
-        """Return the producer's driver. Raises as ``running``, and if the producer must not send records now."""
+        """Return the producer's driver. Raises the errors of ``running`` and ``check_may_send``."""
         driver = self.running()
         self.machine.check_may_send()
         return driver
@@ -116,8 +116,8 @@ class ProducerCalls:
     def send_batch(self, topic: str, partition: int, records: Iterable[RecordLike | Any]) -> Call[list[Delivery]]:
         """Buffer many records for one partition: values, or tuples (key, value[, headers[, timestamp_ms]]).
 
-        Returns a delivery for each batch that contains some of these records. Raises as ``send``. After an error or a
-        cancellation, some records may be buffered.
+        Returns a delivery for each batch that contains some of these records. Raises the errors of ``send``. After an
+        error or a cancellation, some records may be buffered.
         """
         driver = self.may_send()
         check_partition(topic, partition, (yield from self.partitions_for(topic)))
@@ -136,7 +136,8 @@ class ProducerCalls:
     def send_prebuilt(self, topic: str, partition: int, batch: bytes) -> Call[Delivery]:
         """Buffer the bytes of a complete record batch (magic 2), which the producer sends unchanged.
 
-        Returns one delivery for all records of the batch. Raises as ``send``, and CorruptRecord for an invalid batch.
+        Returns one delivery for all records of the batch. Raises the errors of ``send``, and CorruptRecord for an
+        invalid batch.
         """
         driver = self.may_send()
         check_partition(topic, partition, (yield from self.partitions_for(topic)))

@@ -28,7 +28,7 @@ BATCH_BYTES: Final = 1_000_000
 
 
 class ArrowRows:
-    """Rows of the argument of ``send_arrow``. Raises UsageError for a missing value column, and MissingExtra."""
+    """Arrow rows that ``send_arrow`` sends. Raises UsageError if the value column is missing, and MissingExtra."""
 
     def __init__(
         self, table: Any, value: str, key: str | None, headers: str | None, timestamp: str | None, partition: str | None
@@ -100,7 +100,10 @@ def checked_lots(records: Iterable[RecordLike], now_ms: Callable[[], int], size:
 
 
 def _plain_lot(records: list[Any], now_ms: int) -> SendColumns | None:
-    """Convert records that are all values, or all (key, value) pairs, of bytes or None. Return None for others."""
+    """Convert records that are all values, or all (key, value) pairs. Return None for other records.
+
+    Each key and each value must be bytes or None.
+    """
     kinds = set(map(type, records))
     keys: Sequence[bytes | None] = [None] * len(records)
     values: Sequence[bytes | None] = records

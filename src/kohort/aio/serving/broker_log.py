@@ -34,11 +34,11 @@ class BrokerLog:
 
     @property
     def wake_at_ms(self) -> int | None:
-        """Time in ms at which the next count of repeated messages must be logged. Call ``write`` at that time."""
+        """Time in ms at which the next count of repeated messages is due. Call ``write`` at that time."""
         return next((kind.until_ms for kind in self._kinds.values()), None)
 
     def write(self, notes: Iterable[Note], now_ms: int) -> None:
-        """Write notes to the log. If a note of the same kind was logged within the last minute, only count it."""
+        """Write messages to the log. Only count a message if one of the same kind was logged within the last minute."""
         self._end_minutes(now_ms)
         for note in notes:
             if self._log.isEnabledFor(note.level) and self._is_due(note, now_ms):

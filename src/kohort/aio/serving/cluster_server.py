@@ -67,7 +67,7 @@ class ClusterServer:
         clock: Clock | None = None,
         intercept: Intercept | None = None,
     ) -> ClusterServer:
-        """Bind the ports of all nodes, recover the data, and serve. Node ids and ports as in ``node_configs``.
+        """Bind the ports of all nodes, recover the data, and serve. ``node_configs`` sets their node ids and ports.
 
         Raises ConfigError for an unusable address, StorageError for unusable data.
         """

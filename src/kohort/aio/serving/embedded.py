@@ -75,8 +75,8 @@ class Broker:
     ``with Broker() as broker:`` runs it on its own thread, ``async with`` on the caller's event loop. Without ``with``,
     call ``start`` and ``stop``. Clients connect to ``broker.bootstrap``. Any thread may call the methods.
 
-    In a child process after ``fork()`` the broker's addresses can be read, for clients there. ``stop`` has no effect in
-    the child, and all other calls raise UsageError.
+    A child process after ``fork()`` can read the broker's addresses, so that it can create clients. There ``stop`` has
+    no effect, and all other calls raise UsageError.
     """
 
     def __init__(
@@ -224,7 +224,7 @@ class Broker:
     def move_coordinator(self, group_id: str, node_id: int) -> None:
         """Make a node the coordinator of a group and of all other groups in its partition of ``__consumer_offsets``.
 
-        Raises as ``move_leader``.
+        Raises the errors of ``move_leader``.
         """
         self.move_leader(OFFSETS_TOPIC, self._partition_of(group_id), node_id)
 

@@ -190,7 +190,7 @@ class FileStorage:
         self._lock = self._take_lock()
         self._flusher = ThreadPoolExecutor(1, thread_name_prefix="kohort-flush")
         self.flushes = Durations()
-        """Durations of background flushes. Only the flusher's thread adds to it."""
+        """Durations of background flushes. Only the flusher's thread adds durations."""
         self._remover = ThreadPoolExecutor(1, thread_name_prefix="kohort-remove")
         self._buffers = Buffers(LENT_MOST)
 

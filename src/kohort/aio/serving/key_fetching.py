@@ -47,7 +47,7 @@ def _content_of(url: str) -> bytes:
     try:
         content = _file(url) if url.startswith("file:") else _page(url)
     except urllib.error.HTTPError as error:
-        raise _CannotFetch(f"the server answers HTTP status {error.code} {error.reason}") from None
+        raise _CannotFetch(f"the server returned HTTP status {error.code} {error.reason}") from None
     except urllib.error.URLError as error:
         raise _CannotFetch(f"the server is unreachable: {error.reason}") from None
     except (OSError, HTTPException, ValueError) as error:

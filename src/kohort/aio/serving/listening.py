@@ -32,7 +32,10 @@ Without a free handle uvloop and asyncio accept no connections and report no err
 
 
 def is_reserved(handle: int) -> bool:
-    """Return True if ``handle`` is a reserved one. Then no other is free: the system assigns the lowest free handle."""
+    """Return True if ``handle`` is reserved for log files.
+
+    The system assigns the lowest free handle: a connection gets a reserved handle only if all others are in use.
+    """
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return limit != resource.RLIM_INFINITY and handle >= limit - min(RESERVED, limit // 4)
 
@@ -83,7 +86,7 @@ def bind(config: BrokerConfig) -> Bound:
 
 
 def _check_reach(config: BrokerConfig, listener: Listener) -> None:
-    """Raise ConfigError if a listener that other computers can reach has no TLS and no logins, or unsigned tokens."""
+    """Raise ConfigError if other computers can reach a listener that is PLAINTEXT, or that accepts unsigned tokens."""
     if is_loopback(listener.host):
         return
     if listener.protocol.uses_sasl and believes_every_token(config, listener.name):

@@ -1,7 +1,7 @@
 """Detect stalls of a broker's event loop. A timer creates an event each second, so two seconds without any are a stall.
 
 When a suspended process continues, its pending events run before its timers. So each event checks for a stall. The
-clock is the one of the session timeouts.
+detector uses the clock of the session timeouts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class StallDetector:
         beat: Callable[[], None],
         late: Callable[[int, int], None],
     ) -> None:
-        """Start the stall detection. ``beat`` is called each second, and must call ``stall_start_ms``.
+        """Start the stall detection. It calls ``beat`` each second. ``beat`` must call ``stall_start_ms``.
 
         ``late(delay_ms, now_ms)`` is called if ``stall_start_ms`` was not called for more than a second.
         """

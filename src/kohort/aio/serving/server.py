@@ -58,7 +58,10 @@ LOGGER: Final = logging.getLogger("kohort.server")
 WRITE_HIGH_BYTES: Final = 1 << 16
 LONGEST_SLEEP_MS: Final = 60_000
 WALL_SET_MS: Final = 100
-"""Smallest change of the wall clock, in ms, that is reported. The two clocks are not read at the same instant."""
+"""Smallest change of the wall clock, in ms, that the server passes to the broker.
+
+Wall clock and monotonic clock are not read at the same instant, so smaller differences can be inaccurate reads.
+"""
 
 
 class Server:
@@ -225,7 +228,7 @@ class Server:
         return peer is not None
 
     def lose_answer(self, connection: ConnectionId) -> None:
-        """Fault injection: abort the connection instead of sending its next response."""
+        """Abort the connection instead of sending its next response (fault injection)."""
         self._dropping_response.add(connection)
 
     def _execute(self, outputs: Sequence[Output]) -> None:

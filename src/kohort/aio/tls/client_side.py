@@ -36,7 +36,7 @@ class TlsClient:
         self._has_certificate = has_certificate
 
     async def connect(self, host: str, port: int, link: AboveClient, limit_s: float) -> None:
-        """Connect to a broker and complete the TLS handshake. ``limit_s`` as in ``connect_to``.
+        """Connect to a broker and complete the TLS handshake. ``connect_to`` gets ``limit_s``.
 
         Raises OSError if the connection fails, and TlsRefusal with the cause if TLS fails.
         """
@@ -73,7 +73,7 @@ async def _connect(
 
 
 async def _certificate_at(target: TlsTarget) -> bytes | None:
-    """Fetch the broker's certificate in a second, unverified handshake, because OpenSSL returns no rejected one."""
+    """Fetch the broker's certificate in a second, unverified handshake. OpenSSL returns only trusted certificates."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -88,7 +88,7 @@ async def _certificate_at(target: TlsTarget) -> bytes | None:
 async def _answers_in_plaintext(target: TlsTarget) -> bool:
     """Return True if a broker that has closed a TLS connection answers a plaintext Kafka request.
 
-    If it does not, the broker may be shutting down.
+    A broker that does not answer may be shutting down.
     """
     with contextlib.suppress(OSError, EOFError):  # OSError includes TimeoutError
         async with asyncio.timeout(PROBE_TIMEOUT_S):

@@ -33,7 +33,7 @@ from kohort.security.certificates import check_reader
 
 OPTION: Final = "ssl.cipher.suites"
 TLS13: Final = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
-"""TLS 1.3 cipher suites. OpenSSL and Java use the same names. Python cannot disable a single one of them."""
+"""TLS 1.3 cipher suites. OpenSSL and Java use the same names. Python cannot disable single TLS 1.3 suites."""
 _JAVA: Final = re.compile(
     r"TLS_(?:(ECDHE|DHE)_)?(RSA|ECDSA)_WITH_(?:AES_(128|256)_(GCM|CBC)_(SHA(?:256|384)?)|CHACHA20_POLY1305_SHA256)"
 )

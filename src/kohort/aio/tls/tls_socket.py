@@ -108,7 +108,7 @@ class TlsFilter:
         if self._unread:
             self._incoming.write(self._unread[:PIECE_BYTES])
             rest = self._unread[PIECE_BYTES:]
-            # NOTHING replaces an empty view, which would keep the whole buffer in memory
+            # do not keep an empty view: it would keep the whole buffer in memory
             self._unread = rest or NOTHING
             return True
         return False
@@ -234,7 +234,7 @@ class TlsSocket(asyncio.Protocol):
         try:
             if self._tls.is_open or self._shake():
                 self._above.plain_waits(self._read_into)
-            self._send()  # sends what OpenSSL has produced, such as the next message of the handshake
+            self._send()  # send the output of OpenSSL, such as the next message of the handshake
         except ssl.SSLError as error:
             self._tls.drop()
             self._send()
@@ -267,7 +267,7 @@ class TlsSocket(asyncio.Protocol):
         self._queue.clear()
         if self._linger is not None:
             self._linger.cancel()
-        above, self._above = self._above, NO_PROTOCOL  # breaks the reference cycle between TlsSocket and protocol
+        above, self._above = self._above, NO_PROTOCOL  # break the reference cycle between TlsSocket and protocol
         above.connection_lost(exc)
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:

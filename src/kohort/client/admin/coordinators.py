@@ -1,4 +1,4 @@
-"""Requests to coordinators of groups and of transactional ids. Several groups share a request (KIP-699)."""
+"""Requests to coordinators of groups and of transactional ids. One request can query several groups (KIP-699)."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ class CoordinatorCall:
     key_type: int = GROUP_KEY
     batched: BatchedCall | None = None
     fallback: CoordinatorCall | None = None
-    """Request to send instead if this API does not find the group, or if the broker lacks this API."""
+    """API to call instead if this API does not find the group, or if the broker does not support this API."""
 
 
 def ask_coordinators(metadata: Metadata, groups: Iterable[str], call: CoordinatorCall) -> Operation[Results[str, Any]]:
     """Send a request to the coordinator of each group, in parallel; retry transient errors.
 
-    While no group has a result, retry until the deadline. The attempt with the first result is the first of at most
+    While no group has a result, retry until the deadline. As soon as a group has a result, make at most
     ``MAX_TRIES_WITH_RESULTS`` attempts, so that the caller soon gets the available results.
     """
     results: Results[str, Any] = Results()

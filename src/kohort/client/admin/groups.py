@@ -29,7 +29,7 @@ from kohort.wire.messages.group_classic import LeaveGroupRequest, LeaveGroupResp
 CLASSIC: Final = "classic"
 CONSUMER: Final = "consumer"
 MEMBER_TYPES: Final = MappingProxyType({0: CLASSIC, 1: CONSUMER})
-"""Member type for each number in a ConsumerGroupDescribe response. Before Kafka 4.0 the number is -1."""
+"""Member types by their number in a ConsumerGroupDescribe response. Brokers before Kafka 4.0 return -1."""
 
 
 def described_classic_group(group: group_admin.DescribedGroup, node_id: int) -> GroupDescription:

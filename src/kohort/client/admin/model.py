@@ -121,7 +121,7 @@ class TransactionDescription:
     producer_epoch: int
     timeout_ms: int
     started_ms: int | None
-    """Start of the open transaction in ms since 1970, by the coordinator's clock; None without an open transaction."""
+    """Time in ms since 1970 at which the open transaction started; None if no transaction is open."""
     partitions: tuple[TopicPartition, ...]
     coordinator_id: int
 
@@ -227,8 +227,8 @@ class ListedOffset(NamedTuple):
 class LogEnds(NamedTuple):
     """Start offset and end offsets of a partition's log.
 
-    ``last_stable``: end for consumers with read_committed, the first offset of the oldest open transaction.
-    ``log_end``: end for all other consumers, the high watermark.
+    ``last_stable``: end for consumers with read_committed: first offset of the oldest open transaction, or the high
+    watermark if no transaction is open. ``log_end``: end for all other consumers: the high watermark.
     """
 
     log_start: int
@@ -237,7 +237,7 @@ class LogEnds(NamedTuple):
 
 
 class PartitionOffset(NamedTuple):
-    """Offset in a partition."""
+    """Offset in a partition, from which ``first_records`` searches for a record."""
 
     partition: TopicPartition
     offset: int
@@ -254,7 +254,8 @@ class FirstRecord(NamedTuple):
 class LogDirDescription:
     """A log directory of a broker: sizes in bytes of its partitions and of its disk (KIP-113, KIP-827).
 
-    ``total_bytes`` and ``usable_bytes`` are None if the broker does not report them. ``error``: set if it is offline.
+    ``total_bytes`` and ``usable_bytes`` are None if the broker does not report them. ``error`` is set if
+    the directory is offline.
     """
 
     path: str

@@ -96,7 +96,7 @@ def describe_log_dirs(
     for node_id in answers:
         if node_id in answers.errors:
             found.refuse(node_id, answers.errors[node_id])
-        elif not answers[node_id].results:  # versions 1 and 2 have no error code: without a right, they are empty
+        elif not answers[node_id].results:  # versions 1 and 2 return no error code for a missing ACL
             found.refuse(node_id, ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"the log directories of {node_id}"))
         else:
             found.add(node_id, [_log_dir(result) for result in answers[node_id].results])

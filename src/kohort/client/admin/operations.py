@@ -1,7 +1,7 @@
 """Run admin operations: generators that yield requests and pauses, without I/O.
 
-An operation yields a list of requests, and receives a response or an error for each, in the same order. Or it yields
-a pause. Many operations run in parallel over one request engine. The other modules of this package define them.
+An operation yields a list of requests, or a pause. It receives a response or an error for each request, in the same
+order. Many operations run in parallel over one request engine. The other modules of this package define the operations.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class AdminMachine:
         except MISMATCH_ERRORS as error:
             self._running.remove(running)
             if answers is None:
-                raise  # without a response, the error is a fault in the operation or in its arguments
+                raise  # no response caused the error, so it is a bug or a wrong argument
             mismatch = ProtocolError(f"{running.name}: unexpected response ({error!r})")
             mismatch.__cause__ = error
             running.promise.fail(mismatch)

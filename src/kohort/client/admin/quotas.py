@@ -15,7 +15,7 @@ from kohort.wire.messages import quotas as wire
 
 
 class QuotaMatch(IntEnum):
-    """Value in a quota entity that stands for many users, client ids or addresses.
+    """Value that a quota entity has in place of a name, for several users, client ids or addresses.
 
     DEFAULT: all users, client ids or addresses without a quota of their own. ANY (in filters only): every name.
     """

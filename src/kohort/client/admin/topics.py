@@ -167,7 +167,7 @@ def describe_configs(
                 results.refuse(resource, answer)
             continue
         assert isinstance(answer, configs.DescribeConfigsResponse)
-        described = {(one.resource_type, one.resource_name): one for one in answer.results}  # Kafka changes the order
+        described = {(one.resource_type, one.resource_name): one for one in answer.results}  # in any order
         for resource in batch:
             result = described[_kind(resource.kind), resource.name]
             entries = {config.name: _entry(config) for config in result.configs}
@@ -176,7 +176,7 @@ def describe_configs(
 
 
 def _batches(resources: Sequence[ConfigResource]) -> list[list[ConfigResource]]:
-    """Split resources into requests: one for each broker, and one for up to ``MAX_DESCRIBED`` other resources."""
+    """Split resources into requests. Brokers get one request each; others have up to ``MAX_DESCRIBED`` resources."""
     of_brokers = [[resource] for resource in resources if _node_of(resource) != ANY_NODE]
     others = [resource for resource in resources if _node_of(resource) == ANY_NODE]
     return of_brokers + [others[at : at + MAX_DESCRIBED] for at in range(0, len(others), MAX_DESCRIBED)]

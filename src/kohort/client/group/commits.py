@@ -40,7 +40,7 @@ class CommitOrder:
         self._last = 0
         self._written: dict[TopicPartition, int] = {}
         self._outcome_unknown: dict[TopicPartition, PendingOffset] = {}
-        """Latest offset of each partition in a commit without a clear result: the broker may have written it."""
+        """Latest offset of each partition in a commit with unknown outcome: the broker may have written this offset."""
 
     def next_number(self, *, is_alone: bool) -> int:
         if is_alone:

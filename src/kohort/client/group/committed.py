@@ -33,7 +33,10 @@ Starts = dict[TopicPartition, tuple[PartitionState, int]]
 
 
 class _Query(TimedRequestState):
-    """One OffsetFetch. A ``committed()`` call has a ``promise``; newly assigned partitions have ``starts``."""
+    """One OffsetFetch.
+
+    A ``committed()`` call sets ``promise``. An assignment sets ``starts``: its new partitions need start positions.
+    """
 
     def __init__(self, partitions: Collection[TopicPartition], backoff: Backoff) -> None:
         super().__init__(backoff)

@@ -20,9 +20,9 @@ TopicIdPartition = tuple[bytes, int]
 
 
 class LocalAssignment(NamedTuple):
-    """Assigned partitions with topic ids, and the number that the client gave to the target assignment.
+    """Assigned partitions with topic ids, and the number of the target assignment.
 
-    Each changed target assignment gets the next number, so that the member acknowledges each one.
+    The client increments the number at each change of the target assignment, so that the member acknowledges each one.
     """
 
     number: int = -1

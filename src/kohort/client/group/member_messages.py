@@ -139,7 +139,7 @@ class MemberMessages:
         self.join_timeout_ms = max(config.request_timeout_ms, config.max_poll_interval_ms + JOIN_GRACE_MS)
 
     def join(self, generation: Generation, last_assignment: LastAssignment, reason: str) -> wire.JoinGroupRequest:
-        """Build a JoinGroup request. ``reason``: reason of the join, for the broker's log (KIP-800)."""
+        """Build a JoinGroup request. The broker logs ``reason`` (KIP-800)."""
         config = self._config
         self.sent_topics = self._subscription.topics
         return wire.JoinGroupRequest(

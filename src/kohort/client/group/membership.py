@@ -267,7 +267,7 @@ class MemberSource(ConsumerSource):
         self._request = RequestState(retry_backoff(context.config, context.rng))
         self._rebalances = context.metrics.rebalances
         self._leaves: list[Unsent] = []
-        """LeaveGroup requests, or last heartbeats, that are not sent yet.
+        """LeaveGroup requests or last heartbeats that wait to be sent.
 
         The ``context`` of each request is the promise that ``leave()`` returned.
         """

@@ -126,7 +126,7 @@ MAX_NAMES: Final = 10_000
 
 
 class CountsByName(dict[K, V]):
-    """Dict of counters. Reading a missing key creates its counter. Above ``limit`` keys the oldest key is dropped."""
+    """Dict that creates the counter of a missing key. It drops the oldest key if it would exceed ``limit`` keys."""
 
     __slots__ = ("_create", "_limit")
 

@@ -16,7 +16,7 @@ from kohort.model import TopicPartition
 
 
 class Failures:
-    """Errors for the next polls to raise, oldest first. Seek or revocation of a partition drops its errors."""
+    """Errors for the next polls to raise, oldest first. A seek or a revocation drops the partition's errors."""
 
     def __init__(self, subscription: SubscriptionState) -> None:
         self._subscription = subscription

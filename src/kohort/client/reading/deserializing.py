@@ -19,7 +19,7 @@ NOT_FOR_ARROW: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Deserializers:
-    """Functions for keys and values. They get None for a null, as in kafka-python and aiokafka."""
+    """The user's deserializers. They are also called for null keys and values, as in kafka-python and aiokafka."""
 
     key: Callable[[Any], Any] | None
     value: Callable[[Any], Any] | None

@@ -32,9 +32,10 @@ _BATCH_MIN: Final = 61
 
 @dataclass(slots=True)
 class Span:
-    """End of the last complete batch in a Fetch response: next offset, leader epoch, size in bytes up to there.
+    """End of the last complete batch of a partition in a Fetch response.
 
-    ``broken``: a batch has an invalid header, so the batches after it cannot be found.
+    ``size``: total size of the complete batches in bytes. ``broken``: a batch has an invalid header, so the batches
+    after it cannot be found.
     """
 
     next_offset: int

@@ -129,7 +129,7 @@ class Fetcher(ConsumerSource):
                 self._closing.append(self._unsent(node_id, parts, by_name=not session.uses_ids, wait_ms=0, context={}))
 
     def all_leaders_busy(self) -> bool:
-        """True while each leader of an assigned partition has a fetch in flight. False with fetches from followers.
+        """True while each leader of an assigned partition has a fetch in flight, and the consumer uses no followers.
 
         This runs after every read of bytes, so the set of leaders is cached.
         """

@@ -105,7 +105,7 @@ Listed = dict[TopicPartition, OffsetAndTimestamp | None]
 
 
 class _Query(TimedRequestState):
-    """Query for offsets by a user call. It sends ListOffsets to the leaders until each partition has a result."""
+    """Offset query of a user call. It sends ListOffsets to the leaders until each partition has a result."""
 
     def __init__(self, targets: Mapping[TopicPartition, int], backoff: Backoff, deadline_ms: int) -> None:
         super().__init__(backoff, deadline_ms)

@@ -94,7 +94,10 @@ class LeaderQueries:
         self._failures.succeeded()
 
     def retry_later(self, state: PartitionState, now_ms: int) -> None:
-        """Retry the request of a partition after the shared back-off. Failures during a back-off count as one."""
+        """Retry the request of a partition after the shared back-off.
+
+        A failure during the back-off does not lengthen it.
+        """
         if now_ms >= self._failures.retry_at_ms:
             self._failures.failed(now_ms)
         state.retry_at_ms = self._failures.retry_at_ms

@@ -276,7 +276,7 @@ class SubscriptionState:
 
     @property
     def not_fetching(self) -> Sequence[tuple[TopicPartition, PartitionState]]:
-        """Assigned partitions without a valid position.
+        """Assigned partitions without a valid position, and their states.
 
         The request engine reads this list after every read of bytes, so it is cached until a partition's state changes.
         """

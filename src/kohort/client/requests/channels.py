@@ -1,4 +1,4 @@
-"""Connections of a client, one for each node and purpose (channel), with queued requests and last error."""
+"""Channels of a client: each has the connection to one node for one purpose, and its queued requests."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ LONG_POLLS: Final = frozenset({FetchRequest.API_KEY, JoinGroupRequest.API_KEY, S
 
 @dataclass(slots=True, eq=False)
 class Channel:
-    """Connection to one node for one purpose, with queued requests and the number of failures in a row."""
+    """Connection to one node for one purpose, and its queued requests. ``failures``: number of failures in a row."""
 
     node_id: int
     name: str
@@ -76,7 +76,7 @@ class ConnectionLoss(NamedTuple):
 def drop_idle_channels(
     channels: dict[tuple[int, str], Channel], losses: dict[int, ConnectionLoss], addresses: Addresses
 ) -> None:
-    """Drop channels and recorded connection losses of each node whose address is no longer known."""
+    """Drop unused channels and recorded connection losses of nodes that have no known address."""
     for key, channel in list(channels.items()):
         if channel.connection is None and not channel.waiting and addresses.of(channel.node_id) is None:
             del channels[key]
@@ -111,9 +111,9 @@ def describe_loss(
 
 
 def unreachable(losses: Sequence[ConnectionLoss]) -> KohortError:
-    """Return the error of a request that no broker answered, from the reasons of the lost connections.
+    """Return the error of a request that no broker answered. Its message lists the lost connections.
 
-    It is permanent if a broker rejects the login, or if no address speaks Kafka's protocol.
+    The error is permanent if a broker rejects the login, or if no address speaks Kafka's protocol.
     """
     attempts = "; ".join(loss.text for loss in losses)
     kinds = {loss.kind for loss in losses}

@@ -68,7 +68,7 @@ KEPT_BYTES: Final = 48 << 20
 
 
 class FrameBuffers:
-    """Buffers that the socket of one connection reads into; they return whole frames.
+    """Receive buffers of one connection. They split received bytes into whole frames.
 
     Joining the pieces of a large Fetch response copies megabytes three times. So once the length of a large frame is
     known, the socket reads into a buffer of that frame. Small frames are cut from a scratch buffer. A buffer is free
@@ -198,19 +198,19 @@ class Connection:
     def assign_node(self, node_id: int, metrics: NodeMetrics) -> None:
         """Count the connection's traffic in the metrics of this node.
 
-        Call before the connection opens, and again when metadata name the node.
+        Call it before the connection opens, and again when metadata name the node.
         """
         self.node_id, self._metrics = node_id, metrics
 
     def require_login(self, mechanism: str, identity: str, rng: Rng) -> None:
-        """Require a login before the connection is ready, and a renewal before each login session expires.
+        """Require a login before other requests, and a renewal of the login before its session expires.
 
-        Call before the connection opens. ``identity`` names the user in error messages.
+        Call it before the connection opens. ``identity`` names the user in error messages.
         """
         self._login = ClientLogin(mechanism, identity, rng, self._build)
 
     def expect_node(self, cluster_id: str, node_id: int) -> None:
-        """Require this node: any other node answers with REBOOTSTRAP_REQUIRED. Call before the connection opens."""
+        """Send this node id in ApiVersions: any other node answers with REBOOTSTRAP_REQUIRED (KIP-1242)."""
         self._expected = ExpectedNode(cluster_id, node_id)
 
     @property
@@ -290,7 +290,7 @@ class Connection:
         """Limit the time between the first and the last byte of a response to request.timeout.ms.
 
         The response to a JoinGroup may begin after minutes, but must then arrive quickly. In Kafka's client a corrupted
-        length delays it for max.poll.interval.ms.
+        length delays the response for max.poll.interval.ms.
         """
         pending.unsent.timeout_ms = self._request_timeout_ms
         pending.deadline_ms = min(pending.deadline_ms, now_ms + self._request_timeout_ms)
@@ -319,7 +319,7 @@ class Connection:
         return out
 
     def write_queued(self, now_ms: int) -> tuple[list[Buffer], list[ClientResponse]]:
-        """Encode queued requests. Return their bytes, and responses to requests that fail or expect no response."""
+        """Encode queued requests. Return the bytes, and the results of requests that fail or expect no response."""
         out: list[Buffer] = []
         answers: list[ClientResponse] = []
         if self.state is not ConnectionState.READY or self.muted_until_ms > now_ms:
@@ -423,7 +423,7 @@ class Connection:
         if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED and self._expected is not None:
             raise ApiError(ErrorCode.REBOOTSTRAP_REQUIRED, f"the broker is not {self._expected}: {WRONG_NODE}")
         if response.error_code:
-            raise ProtocolError(f"the broker answers error code {response.error_code}", "ApiVersions")
+            raise ProtocolError(f"the broker returned error code {response.error_code}", "ApiVersions")
         self._served = {k.api_key: (k.min_version, k.max_version) for k in response.api_keys}
         self.features = {f.name: f.max_version_level for f in response.finalized_features}
         if self._login is None:

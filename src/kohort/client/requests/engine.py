@@ -1,7 +1,8 @@
-"""The client's request engine: polls its request sources, chooses node, connection and version, returns the responses.
+"""The client's request engine: passes requests to connections, and responses back to the request sources.
 
-It has one connection for each node and channel. A request to a node waits for the connection, and fails with it.
-A request to any node tries the next address, and fails when all addresses have failed.
+The engine chooses node, connection and version of each request. It has one connection for each node and channel. A
+request to a node waits for the connection, and fails with it. A request to any node tries the next address, and fails
+when all addresses have failed.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ LOGIN_BACKOFF_FACTOR: Final = 10
 
 
 class Engine:
-    """Core of every client, without I/O: routes requests to connections. ``outages`` logs failing connections."""
+    """Core of every client, without I/O: routes requests to connections. It logs failing connections to ``outages``."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Login of a connection: SaslHandshake, then the mechanism's tokens. Renewed before the login session expires.
+"""Login of a connection: SaslHandshake, then the tokens of the SASL mechanism.
 
 Tokens are opaque here: ``challenge`` requests the next one, and ``token`` takes it. SaslHandshake names the mechanism
 (KIP-43). Tokens are sent in SaslAuthenticate (KIP-152), or in frames without a header if the broker supports only
@@ -25,7 +25,7 @@ RENEW_FROM: Final = 0.85
 RENEW_SPREAD: Final = 0.10
 """Length of the time window in which a login session is renewed, as a fraction of its lifetime.
 
-The window begins at the fraction ``RENEW_FROM``. The time in it is random.
+The window begins at the fraction ``RENEW_FROM``. The renewal starts at a random time in the window.
 """
 RAW_TOKENS: Final = 0
 

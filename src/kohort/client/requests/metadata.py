@@ -130,7 +130,7 @@ class Metadata:
         return self._nodes.get(node_id) or self._learnt.get(node_id)
 
     def learn_node(self, node: Node) -> None:
-        """Store the address of a node from FindCoordinator or a leader hint; ignore bootstrap ids (< 0)."""
+        """Store the address of a node from FindCoordinator or a leader hint; ignore negative (bootstrap) ids."""
         if node.node_id < 0:
             return
         self._learnt.pop(node.node_id, None)

@@ -222,7 +222,7 @@ class Sender:
         for batch in sent.context:
             self._remove_in_flight(batch)
             batch.unanswered = True
-            # Handle a damaged response as a lost one; the sequence number prevents a duplicate write.
+            # Retry after a damaged response: the sequence number prevents a duplicate write.
             is_damaged = type(error) is ProtocolError and batch.base_sequence >= 0
             if error.retriable or is_damaged:
                 self._retry(batch, error, now_ms)

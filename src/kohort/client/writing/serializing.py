@@ -14,7 +14,7 @@ NOT_FOR_ARROW: Final = "key_serializer and value_serializer do not apply to send
 
 @dataclass(frozen=True, slots=True)
 class Serializers:
-    """Functions for keys and values. They get None for a null, as in kafka-python and aiokafka."""
+    """The user's serializers. They are also called for null keys and values, as in kafka-python and aiokafka."""
 
     key_function: Callable[[Any], Any] | None
     value_function: Callable[[Any], Any] | None
