@@ -69,7 +69,7 @@ class ServerAssignor(ABC):
 class PreviousTargets:
     """Previous target assignments, without unsubscribed topics and nonexistent partitions.
 
-    If a partition has several owners, only the first one counts. ``taken`` is a dict: topic id -> partitions with an
+    If a partition has several owners, only the first owner counts. ``taken`` is a dict: topic id -> partitions with an
     owner.
     """
 

@@ -1,10 +1,10 @@
 """uniform assignor (server-side). It balances partition counts, then minimizes moved partitions; it ignores racks.
 
 The rules: protocol/assignors.md#server-side-assignors (Kafka's UniformAssignor). As in Kafka, there are two algorithms.
-This module selects one of them, and contains the one for members with equal subscriptions (Kafka: homogeneous).
+This module selects the algorithm, and contains the algorithm for equal subscriptions (Kafka: homogeneous).
 
-With P partitions and M members each member gets P div M partitions, and P mod M members get one more: preferably those
-that have one more already. The time is linear, except for the sort of the members.
+With P partitions and M members each member gets P div M partitions, and P mod M members get one more. Members that
+already own one more come first. The time is linear, except for the sort of the members.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def update_member(rebalance: Round, member: Member, request: GroupRequest, proto
 def replace_static_member(
     group: ClassicGroup, request: GroupRequest, old_id: str, member_id: str, ctx: Context, out: Outcome
 ) -> None:
-    """Give a returning static member a new member id. Refuse waiting requests with its old id (FENCED_INSTANCE_ID)."""
+    """Give a rejoining static member a new member id. Refuse waiting requests with its old id (FENCED_INSTANCE_ID)."""
     message = request.message_as(JoinGroupRequest)
     rebalance = group.round
     member = rebalance.members[old_id]
@@ -119,7 +119,7 @@ def _fence_parked(group: ClassicGroup, member: Member, out: Outcome) -> None:
 def _keep_generation(
     group: ClassicGroup, member: Member, old_id: str, request: GroupRequest, ctx: Context, out: Outcome
 ) -> None:
-    """Answer a returning static member whose JoinGroup does not change the generation; persist its new member id."""
+    """Answer a rejoining static member whose JoinGroup does not change the generation; persist its new member id."""
     rebalance = group.round
     skips = request.api_version >= FIRST_WITH_SKIPPED_ASSIGNMENT
     leads = rebalance.leader == member.member_id

@@ -40,7 +40,7 @@ STATE_NAMES: dict[ReconciliationState, Literal["stable", "unrevoked_partitions",
 
 
 def note_member(group: ModernGroup, beat: Beat, raised: RaisedEpoch | None, ctx: Context, out: Outcome) -> None:
-    """Journal the effects of a heartbeat: a static member returned, or the group epoch rose."""
+    """Journal the effects of a heartbeat: a static member rejoined, or the group epoch rose."""
     arrival = beat.arrival
     if arrival.replaces is not None:
         old = arrival.replaces

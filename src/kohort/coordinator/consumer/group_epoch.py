@@ -41,7 +41,7 @@ def settings_of(group_id: str, ctx: Context) -> GroupSettings:
 
 
 class RaisedEpoch(NamedTuple):
-    """Next epoch of a consumer group, with its topic hash and its cause."""
+    """Next epoch of a consumer group, with the group's topic hash and the cause of the epoch."""
 
     epoch: int
     metadata_hash: int

@@ -97,7 +97,7 @@ def _begin_session(groups: ConsumerGroups, member_id: str, request: GroupRequest
 def find_sender(
     group: ModernGroup, message: ConsumerGroupHeartbeatRequest, owned: OwnedPartitions | None, ctx: Context
 ) -> Arrival:
-    """Return the sender of a ConsumerGroupHeartbeat with epoch 0 or more, with its persisted state.
+    """Return the sender of a ConsumerGroupHeartbeat, with its persisted state. The epoch is 0 or more.
 
     Raises GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID.
     """
@@ -118,7 +118,7 @@ def arrival_of(group: ModernGroup, member: ConsumerMember) -> Arrival:
 
 
 def joining(group: ModernGroup, member_id: str, static_member: ConsumerMember | None) -> Arrival:
-    """Return a joining client with its persisted state.
+    """Return the sender of a join, with its persisted state if it is already a member.
 
     A client that replaces a static member gets the state of that member.
     """

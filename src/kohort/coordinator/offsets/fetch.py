@@ -3,7 +3,7 @@
 The rules: protocol/offsets.md#offsetfetch.
 
 Responses contain persisted offsets. With ``require_stable``, a partition with an uncommitted offset of a transaction
-gets an error, so that no consumer starts from an offset older than that one.
+gets an error. So no consumer starts from an older offset while the transaction is open.
 """
 
 from __future__ import annotations

@@ -175,7 +175,7 @@ def decide_end(
 def _repeats(known: Transaction, producer: ProducerIdAndEpoch) -> bool:
     """Return True if this EndTxn repeats an earlier EndTxn of a KIP-890 client.
 
-    The repeated request has the old epoch, which the first EndTxn replaced by a new one.
+    The repeated EndTxn has the same epoch as the first EndTxn, which already gave the producer a new epoch.
     """
     if known.client_version < WITH_NEW_EPOCHS:
         return False
