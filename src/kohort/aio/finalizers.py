@@ -56,7 +56,7 @@ def deliver_dropped(
     guard: AbstractContextManager[Any],
     finish: Callable[[Work], None] | None = None,
 ) -> None:
-    """Deliver the buffered records of a garbage-collected producer until ``delivery.timeout.ms``, then close it."""
+    """Deliver the buffered records of a garbage-collected producer within ``delivery.timeout.ms``, then close it."""
 
     async def deliver() -> None:
         with guard:

@@ -105,7 +105,7 @@ def test_result_of_slow_dns_lookup_is_used_by_next_connection_attempt(listening)
         found.close()
 
         (await connect_to("slow.example", 9092, LIMIT_S)).close()
-        assert loop.lookups == 2, "what one attempt was given is asked for anew by the next"
+        assert loop.lookups == 2, "the third attempt repeats the DNS lookup"
 
     with asyncio.Runner(loop_factory=lambda: SlowNames([info(*here)])) as runner:
         runner.run(story())

@@ -288,7 +288,7 @@ def test_closed_log_has_no_open_file(storage, tmp_path):
     values_from(stage.log, 0)
 
     stage.topics.close()
-    storage.close()  # waits for background flushes, which use file handles of their own
+    storage.close()  # wait for background flushes, which use their own file handles
 
     assert open_files(tmp_path) == 0
 

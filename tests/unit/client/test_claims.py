@@ -79,7 +79,7 @@ def test_slow_handler_pauses_only_its_own_partition():
     stage.produce("t", 0, b"later")
     fill(stage, claims, "t-1", 0)
     assert not quick.held
-    assert slow.state.fetch_offset <= INBOX + 1, "only the fetch in flight added records of the held partition"
+    assert slow.state.fetch_offset <= INBOX + 1, "only the fetch in flight added records of the paused partition"
 
     assert [r.value for r in taken(claims, "t-0")] == [b"0"]
     assert claims.has_work()

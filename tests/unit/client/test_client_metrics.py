@@ -77,7 +77,7 @@ def test_rebalance_metrics_before_first_join_are_empty():
 def test_poll_metrics_count_listener_time_as_time_between_polls():
     polls = PollMetrics(SampleWindows())
     polls.entered(1000)
-    polls.left(1010)  # starts a listener callback
+    polls.left(1010)  # a listener callback starts
     polls.resumed(1070)
     polls.left(1080)
     polls.left(1080)

@@ -235,7 +235,7 @@ def test_leader_hint_in_fetch_response_is_used_at_once(stage: ScriptedGroup):
     started_ms = stage.now_ms
     stage.until(lambda: user.values() == values(0, 10))
 
-    assert stage.now_ms - started_ms <= 100, "the new leader was fetched from without back-off"
+    assert stage.now_ms - started_ms <= 100, "the fetch from the new leader waited for no back-off"
     assert stage.sent(FetchRequest)[1].topics[0].partitions[0].current_leader_epoch == 4
 
 

@@ -278,7 +278,7 @@ def test_deleted_topic_counts_as_missing_only_after_a_request_for_it(metadata):
     metadata.track(["t"])
     answer(metadata, 0, topic())
     assert not metadata.lacks(T0, ID)
-    assert not metadata.lacks(TopicPartition("u", 0)), "the request did not ask for topic u"
+    assert not metadata.lacks(TopicPartition("u", 0)), "the request did not contain topic u"
     metadata.request_refresh()
 
     answer(metadata, 1_000, topic(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))

@@ -48,7 +48,7 @@ def _storage_errors(action: str) -> Iterator[None]:
 
 
 class RealFile:
-    """Open data file. An append that fails is removed: the file is truncated to its previous size."""
+    """Open data file. A failed append truncates the file to its previous size."""
 
     def __init__(
         self, path: Path, flusher: ThreadPoolExecutor, buffers: Buffers, flushes: Durations, *, sync: bool
@@ -287,7 +287,7 @@ class FileStorage:
         with _storage_errors(f"write {name}"):
             fd = os.open(making, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
             try:
-                if private:  # a temporary file left by a failed write may have another mode
+                if private:  # a leftover file of a failed write may have another mode
                     os.fchmod(fd, mode)
                 rest = memoryview(content)
                 while rest:

@@ -131,8 +131,8 @@ class ProducerState:
     """State of one producer, as the leader of a partition stores it (KIP-664).
 
     ``last_timestamp_ms``: timestamp of the producer's last batch in ms since 1970. ``last_timestamp_ms`` and
-    ``last_sequence`` are -1 if unknown. ``coordinator_epoch``: epoch of the producer's last transaction marker, None
-    without a marker. ``transaction_start_offset``: first offset of the open transaction, None without one.
+    ``last_sequence`` are -1 if unknown. ``coordinator_epoch``: epoch of the producer's last transaction marker; None
+    if it has no marker. ``transaction_start_offset``: first offset of the open transaction; None if none is open.
     """
 
     producer_id: int

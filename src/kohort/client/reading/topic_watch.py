@@ -18,7 +18,7 @@ PARTITION: Final = "partition"
 
 
 class TopicWatch:
-    """Request source without requests. It logs missing topics, and with a ``subscription`` missing partitions."""
+    """Request source without requests. It logs missing topics, and missing partitions of ``subscription``."""
 
     def __init__(self, metadata: Metadata, outages: Outages, subscription: SubscriptionState | None = None) -> None:
         self._metadata = metadata
