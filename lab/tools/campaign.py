@@ -19,6 +19,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
@@ -29,7 +30,7 @@ ROOT: Final = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from support.campaign import results  # noqa: E402 - after sys.path is set
-from support.campaign.brokers import apache_broker, kohort_broker  # noqa: E402 - after sys.path is set
+from support.campaign.brokers import CampaignBroker, apache_broker, kohort_broker  # noqa: E402 - after sys.path is set
 from support.campaign.campaign import run_campaign  # noqa: E402 - after sys.path is set
 from support.campaign.incidents import (  # noqa: E402 - after sys.path is set
     ALL_INCIDENTS,
@@ -46,7 +47,10 @@ from support.peers.client_programs import LIBRDKAFKA, NEWEST_JAVA, SOURCES  # no
 PAGE: Final = ROOT / "docs" / "lab" / "campaign.md"
 STORED: Final = ROOT / "docs" / "lab" / "campaign.json"
 STORED_INCIDENTS: Final = ROOT / "docs" / "lab" / "incidents.json"
-BROKERS: Final = {OURS: kohort_broker, APACHE: apache_broker}
+BROKERS: Final[dict[str, Callable[[], AbstractContextManager[CampaignBroker]]]] = {
+    OURS: kohort_broker,
+    APACHE: apache_broker,
+}
 
 
 def versions() -> dict[str, str]:

@@ -33,6 +33,7 @@ GroupHealth = Literal["OK", "WARN", "STOP", "STALL", "REWIND", "REBALANCING", "S
 
 SURE_AFTER_MS: Final = 150_000
 """Time without commits that proves a stall: half the default ``max.poll.interval.ms``, long enough for any batch."""
+LONG_BATCH: Final = " (its owner hangs, or handles one batch for that long)"
 STORM: Final = 10
 """Number of rebalances within ``STORM_MS`` that make a storm; cooperative follow-up rebalances do not count."""
 STORM_MS: Final = 600_000
@@ -191,12 +192,14 @@ def _by_progress(partition: LagOfPartition, lag: GroupLag) -> HealthVerdict:
         clause = f"no commit progress for {seconds(partition.unmoved_ms)} or longer"
         if partition.blame == "slow_member":
             return _not_reached(partition, lag, clause)
-        sure: Confidence = "high" if partition.unmoved_ms >= SURE_AFTER_MS else "medium"
+        is_sure = partition.unmoved_ms >= SURE_AFTER_MS
+        if not is_sure:
+            clause += LONG_BATCH
         facts = [moved, _behind(partition)]
         if partition.unmoved_ms > span_ms:
             since_ms = lag.now.at_ms - partition.unmoved_ms
             facts.insert(0, Evidence("no_progress_since", f"offset {last.committed}", since_ms))
-        return HealthVerdict("STALL", clause, sure, tuple(facts))
+        return HealthVerdict("STALL", clause, "high" if is_sure else "low", tuple(facts))
     lags = [sample.lag for sample in partition.samples]
     grew = lags[-1] > lags[0] and not any(after < before for before, after in pairwise(lags))
     if span_ms >= JUDGED_AFTER_MS and grew:
@@ -230,6 +233,8 @@ def _stuck(_member: MemberSnapshot, _lag: GroupLag, own: Own) -> HealthVerdict |
     if not progressing:
         longest = max(one.unmoved_ms for one, _ in stalled)
         clause = f"no commit progress for {seconds(longest)} or longer, while records wait in {names}"
+        if longest < SURE_AFTER_MS:
+            clause += LONG_BATCH
         return HealthVerdict("stuck", clause, stalled[0][1].confidence, facts)
     clause = f"commits progress in {_names(progressing)}, but not in {names}: paused, or failing there"
     return HealthVerdict("not-fetching", clause, "medium", facts)

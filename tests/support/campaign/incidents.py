@@ -94,7 +94,7 @@ class Scene:
         self.members: dict[str, subprocess.Popen[str]] = {}
         self.old: list[subprocess.Popen[str]] = []
         self.from_ms = 0
-        self.states: list[str] = []
+        self.states: list[tuple[str, str]] = []
         self.rules: list[str] = []
         admin.create_topics({self.topic: PARTITIONS})
 
@@ -150,7 +150,7 @@ class Scene:
         """Note the states of members and the rules of doctor, as ``group describe`` and ``doctor`` report them."""
         where = ("--bootstrap", self.bootstrap, "--watch-for", f"{for_s}s", "--output", "json")
         told = _json(kohort("group", "describe", self.group, *where))
-        self.states += [one["state"] for one in told["status"]["members"]]
+        self.states += [(one["state"], one["confidence"]) for one in told["status"]["members"]]
         self.rules += [one["rule"] for one in _json(kohort("doctor", self.group, *where))["findings"]]
 
     def close(self) -> None:
@@ -301,7 +301,7 @@ INCIDENTS: Final = (
     ),
     Incident(
         "slow on a backlog, hot partition", slow_on_backlog, {JOURNAL: ("slow", "ok"), WATCHER: ("slow", "ok")},
-        beside=("slow", "skew", "hot"),
+        {JOURNAL: ("stuck", "stalled"), WATCHER: ("stuck",)}, beside=("slow", "skew", "hot"),
     ),
 )  # fmt: skip
 RESTART: Final = Incident(
@@ -319,7 +319,7 @@ class Observed(Protocol):
 
     library: str
     from_ms: int
-    states: list[str]
+    states: list[tuple[str, str]]
     rules: list[str]
 
 
@@ -335,8 +335,9 @@ def judge(incident: Incident, scene: Observed, view: str, told: dict[str, Any]) 
                 if one["opened_at_ms"] >= scene.from_ms and one["cause"] not in LEFT_OUT]  # fmt: skip
     reported += [(one["pattern"], one["confidence"], one["sentence"], ()) for one in told.get("patterns", ())]
     # ``doctor`` read the broker's journal
-    shown = [*scene.states, *(scene.rules if view == JOURNAL else ())]
-    reported += [(name, "", "", ()) for name in shown if name != "ok" or "ok" in incident.right[incident_view]]
+    rules = [(name, "") for name in scene.rules] if view == JOURNAL else []
+    shown = [one for one in [*scene.states, *rules] if one[0] != "ok" or "ok" in incident.right[incident_view]]
+    reported += [(name, sure, "", ()) for name, sure in shown]
     right, broader = incident.right[incident_view], incident.broader.get(incident_view, ())
     found = tuple(sorted({f"{name} ({sure})" if sure else name for name, sure, _, _ in reported}))
     wrong = [one for one in reported if not _is_allowed(incident, incident_view, one)]

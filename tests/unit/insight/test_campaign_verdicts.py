@@ -155,5 +155,7 @@ class TestIncidents:
     def test_wrong_member_state_is_wrong(self):
         name = "slow on a backlog, hot partition"
 
-        assert self.verdict(name, JOURNAL, states=["slow"]).verdict == "right"
-        assert self.verdict(name, JOURNAL, states=["not-fetching"]).verdict == "wrong"
+        assert self.verdict(name, JOURNAL, states=[("slow", "medium")]).verdict == "right"
+        assert self.verdict(name, JOURNAL, states=[("not-fetching", "medium")]).verdict == "wrong"
+        assert self.verdict(name, JOURNAL, states=[("stuck", "low")]).verdict == "unsure"
+        assert self.verdict(name, JOURNAL, states=[("stuck", "high")]).verdict == "wrong"

@@ -47,7 +47,8 @@ def test_group_finding_summarises_health_in_one_sentence():
 
     assert found.sentence == (
         "g is Stable, 1 member, 1 of 1 partition owned, 4 records behind (10 min 20 s). "
-        "STALL: t-0, owned by a-id: no commit progress for 20.0 s or longer."
+        "STALL: t-0, owned by a-id: no commit progress for 20.0 s or longer"
+        " (its owner hangs, or handles one batch for that long)."
     )
     assert (found.health, found.sample_span_ms, found.blame, found.blamed) == (
         ("STALL", 20_000, "stopped_member", MemberRef(member_id="a-id", client_id="a", host="/h"))

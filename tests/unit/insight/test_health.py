@@ -108,8 +108,8 @@ def test_partition_with_owner_and_without_commit_progress_is_stall():
 
     found = report(*looks)
     assert words(*looks) == ("STALL", ["STALL"])
-    assert found.group.clause == "t-0, owned by a-id: no commit progress for 20.0 s or longer"
-    assert found.group.confidence == "medium"
+    assert found.group.clause.startswith("t-0, owned by a-id: no commit progress for 20.0 s or longer (its owner hangs")
+    assert found.group.confidence == "low"
     assert [fact.kind for fact in found.group.evidence] == ["commits", "lag"]
     assert report(look(0, [A], {0: (5, 9)}), look(160, [A], {0: (5, 9)})).group.confidence == "high"
 
@@ -215,8 +215,11 @@ def test_member_without_progress_in_any_partition_has_state_stuck():
     looks = look(0, [both], {0: (5, 9), 1: (9, 9)}), look(20, [both], {0: (5, 9), 1: (9, 9)})
 
     found = report(*looks).members["a-id"]
-    assert (found.word, found.confidence) == ("stuck", "medium")
-    assert found.clause == "no commit progress for 20.0 s or longer, while records wait in t-0"
+    assert (found.word, found.confidence) == ("stuck", "low")
+    assert found.clause == (
+        "no commit progress for 20.0 s or longer, while records wait in t-0"
+        " (its owner hangs, or handles one batch for that long)"
+    )
 
 
 def test_member_with_progress_in_only_some_partitions_has_state_not_fetching():
@@ -323,8 +326,8 @@ def test_group_has_the_health_of_its_worst_partition():
     looks = [look(s, [three], {0: (5, 9), 1: (2, 9), 2: (9, 9)}) for s in (0, 20)]
 
     assert (
-        report(*looks).group.clause
-        == "t-1, owned by a-id: no commit progress for 20.0 s or longer, also in 1 other partition"
+        report(*looks).group.clause == "t-1, owned by a-id: no commit progress for 20.0 s or longer"
+        " (its owner hangs, or handles one batch for that long), also in 1 other partition"
     )
 
 
