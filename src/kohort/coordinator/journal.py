@@ -231,11 +231,13 @@ class RequestFenced(JournalEntry, frozen=True, kw_only=True, tag="request_fenced
     api: str
     error: str
     generation: int
-    """Generation id or epoch in the refused request. ``current``: generation id or epoch in the coordinator's state."""
+    """Generation id or epoch in the refused request."""
     current: int
+    """Generation id or epoch of the group at that time."""
     offsets: tuple[OffsetMove, ...] = ()
-    """Offsets in a refused OffsetCommit, each with the committed offset. ``more``: number of omitted offsets."""
+    """Offsets in a refused OffsetCommit, each with the committed offset."""
     more: int = 0
+    """Number of offsets of that request that this entry omits."""
 
 
 class SignsOfLife(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -262,11 +264,11 @@ class EpochCause(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     others: tuple[ClientIdentity, ...] = ()
     vitals: Vitals | None = None
     topics_added: tuple[str, ...] = ()
+    """Topics added to the subscription; for ``regex_resolved``, topics that a pattern newly matches."""
     topics_removed: tuple[str, ...] = ()
-    """Topics removed from the subscription. ``topics_added``: topics added to the subscription.
+    """Topics removed from the subscription; for ``regex_resolved``, topics that a pattern no longer matches.
 
-    For ``regex_resolved``, ``topics_added`` has the topics that a pattern newly matches. ``topics_removed`` has the
-    topics that a pattern no longer matches, except those in ``topics_added``.
+    Topics in ``topics_added`` are left out.
     """
     partitions_changed: dict[str, tuple[int, int]] = {}
     """Changed topics as a dict: topic -> partition counts before and after.

@@ -107,7 +107,7 @@ def test_invariant_check_fails_for_a_generation_kept_after_a_failed_append(monke
         a_generation_cannot_be_written(CoordinatorStage())
 
 
-def test_invariant_check_fails_for_a_session_that_is_not_renewed_after_a_waiting_request(monkeypatch):
+def test_invariant_check_fails_if_an_answered_sync_does_not_renew_the_session(monkeypatch):
     monkeypatch.setattr(sync, "keep_session", lambda *_: None)
     stage = CoordinatorStage()
     (a, b), generation = stage.stable(2)

@@ -23,11 +23,11 @@ _FIBONACCI: Final = 0x9E3779B97F4A7C15
 
 
 def in_group_order(member_ids: Collection[str], most: int = 0) -> list[str]:
-    """Sort member ids into the order of the group's member table in Kafka. ``member_ids``: in join order.
+    """Return member ids in the order in which Kafka iterates over the members of a group.
 
-    The table is a timeline hash table: it starts with 2 slots. The number of slots doubles when it is less than three
-    quarters of the number of elements. Iteration goes from the last slot to the first. A table never shrinks: ``most``
-    is the largest number of members that the group ever had.
+    ``member_ids``: in join order. Kafka keeps members in a timeline hash table, which starts with 2 slots. The number
+    of slots doubles when it is less than three quarters of the number of members. Iteration goes from the last slot to
+    the first. A table never shrinks: ``most`` is the largest number of members that the group ever had.
     """
     return at_once(group_order(member_ids, most, Pace()))
 

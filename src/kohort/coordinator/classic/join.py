@@ -132,7 +132,8 @@ def _keep_generation(
         generation_id=rebalance.generation_id,
         protocol_type=rebalance.protocol_type,
         protocol_name=rebalance.protocol_name,
-        # A rejoining leader must not compute assignments. Up to v8, its response has its previous id as leader.
+        # A static leader that rejoins must not compute an assignment. v9 has skip_assignment for this; before v9, the
+        # response names the leader's previous member id, so the member takes itself for a follower.
         leader=old_id if leads and not skips else rebalance.leader or "",
         skip_assignment=leads and skips,
         member_id=member.member_id,

@@ -134,7 +134,7 @@ class TopicSearch:
         return found
 
     def _work(self, regexes: list[str]) -> Iterator[tuple[str, list[str]] | None]:
-        """Yield each pattern with the topics that match it; at the end of each step, yield None."""
+        """Search in steps: yield each pattern with its matching topics, and None after each step."""
         left = NAMES_A_STEP
         for regex in regexes:
             topics: list[str] = []

@@ -32,8 +32,9 @@ class DrainFinding(msgspec.Struct, frozen=True, kw_only=True):
     written_per_s: float
     """Number of records produced per second to all partitions of the group."""
     handled_from_per_s: float
-    """Consume rate of the slowest member, in records per second; ``handled_to_per_s``: of the fastest member."""
+    """Consume rate of the slowest member, in records per second."""
     handled_to_per_s: float
+    """Consume rate of the fastest member, in records per second."""
     peak_lag_from: int
     peak_lag_to: int
     drained_from_s: float | None

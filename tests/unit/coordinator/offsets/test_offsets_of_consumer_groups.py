@@ -217,7 +217,7 @@ class TestEmptyGroup:
         assert stage.records()[-1] == EpochWritten(GROUP, None)
         assert [entry.why for entry in stage.entries(GroupDeleted)] == ["expired"]
 
-    def test_expiry_of_a_consumer_group_cancels_its_topic_search(self):
+    def test_expiry_of_a_consumer_group_cancels_its_search_for_topics_of_its_patterns(self):
         groups = replayed(*epochs(5), offset(T0, 0))
 
         assert expiry(groups, at_ms=7 * DAY_MS - 1).timers == []
