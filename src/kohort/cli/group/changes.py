@@ -42,7 +42,7 @@ HELP = """Reset the committed offsets of GROUP. Without --execute, only show the
 
 The options are those of kafka-consumer-groups, but --topic and --all-topics are optional. --execute does not change
 groups with members: it resets the other groups and exits with 5. SKIPPED is the number of offsets that the group will
-not read, READ-AGAIN the number that it will read again.
+not read. READ-AGAIN is the number of offsets that the group will read again.
 
 \b
 Examples:
@@ -61,7 +61,7 @@ TARGET_OPTIONS: Final = (
     click.option(
         "--to-current",
         is_flag=True,
-        help="Keep committed offsets. With --topic, partitions without one get the log end.",
+        help="Keep committed offsets. With --topic, partitions without a committed offset get the log end.",
     ),
     click.option("--to-offset", metavar="N", type=click.IntRange(min=0, max=2**63 - 1), help="Reset to this offset."),
     click.option("--shift-by", metavar="N", type=int, help="Add N to each committed offset. N may be negative."),
@@ -70,7 +70,7 @@ TARGET_OPTIONS: Final = (
         "--by-duration",
         type=Duration(least_ms=0),
         metavar="DURATION",
-        help="Reset to the first record of the last DURATION (P1DT2H or 90m).",
+        help="Reset to the first record that is younger than DURATION (P1DT2H or 90m).",
     ),
     click.option(
         "--from-file",
@@ -178,7 +178,7 @@ def next_step(group_id: str, moved: Moved) -> str:
 
 DELETE_HELP = """Delete the committed offsets of GROUP for topics or partitions. The topics may be deleted already.
 
-While the group has members, only offsets of topics that it does not subscribe to can be deleted.
+While the group has members, the offsets of subscribed topics cannot be deleted.
 
 \b
 Examples:
@@ -237,8 +237,8 @@ def clone(source: str, target: str, execute: bool, cluster: ClusterAccess, outpu
 
 REMOVE_HELP = """Remove members from GROUP. MEMBER is a member id or an instance id; --all removes all members.
 
-The group rebalances, and a running member joins again. Useful for a static member that has stopped: without a removal
-its partitions stay unread until its session times out.
+The group rebalances, and a running member joins again. Remove a static member that has stopped: otherwise its
+partitions stay unread until its session times out.
 
 \b
 Examples:

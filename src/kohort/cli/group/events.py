@@ -91,7 +91,9 @@ def entries_of_group(cluster: ClusterAccess, group_id: str, store: Path | None) 
     return entries
 
 
-FENCED_HELP = """Show, by client, the rejected requests to GROUP, and accepted commits of clients that are not members.
+FENCED_HELP = """Show rejected requests to GROUP, and accepted commits of clients that are not members.
+
+The output has one entry for each client and error. An entry has one of these meanings:
 
 \b
 ZOMBIE      a member that still works after its removal

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 HELP = """Wait until GROUP is stable, its lag is small, or both, for example after a deployment.
 
 At least one of the conditions --stable and --max-lag is required. --stable means that the state stays Stable, with the
-same members and assignments. --max-lag means that the lag is at most N records. The conditions must hold for the time
-of --for. The command continues while brokers restart.
+same members and assignments. --max-lag means that the lag is at most N records. The conditions must hold
+for the DURATION of --for. The command continues while brokers restart.
 
 Exit code 0: the conditions hold. After --timeout: 7 if only the lag is too large; 4 if the group is not stable; 3 if
 the group never existed.

@@ -32,14 +32,14 @@ RATE = click.FloatRange(min=0, min_open=True)
 
 HELP = """Predict the effect of a change on GROUP, without executing it.
 
-The command runs the real assignors. It predicts the owners and pauses of partitions, the number of rebalances (rounds),
-and idle members. MEMBER is a member id, an instance id, or a unique client id. --rolling-restart can be combined with
---assignor, --partitions and --to-consumer. If the rates of records are set (--in-rate, --drain-rate) or
-sampled (--watch-for 20s), the command also predicts the peak of the lag and the time to catch up.
+The command computes assignments with kohort's assignors. It predicts the owners and pauses of partitions, the number of
+rebalances (rounds), and idle members. MEMBER is a member id, an instance id, or a unique client id. --rolling-restart
+can be combined with --assignor, --partitions and --to-consumer. If the rates of records are set (--in-rate,
+--drain-rate) or sampled (--watch-for 20s), the command also predicts the peak of the lag and the time to catch up.
 
 A cluster does not report the timeouts of its clients: the prediction assumes Kafka's defaults. --assume sets
-session.timeout.ms, heartbeat.interval.ms, max.poll.interval.ms, or restart: the range of the time that a process needs
-to restart, such as restart=5s..30s.
+session.timeout.ms, heartbeat.interval.ms, max.poll.interval.ms or restart. restart is the minimum and the maximum time
+of a process restart, such as restart=5s..30s.
 
 \b
 Examples:
@@ -59,7 +59,7 @@ Examples:
     "--kill",
     multiple=True,
     metavar="MEMBER[:HOW]",
-    help="Member that ends. HOW is sigkill (the default), poll (it stops polling) or close (it leaves).",
+    help="Member that fails or closes. HOW is sigkill (the default), poll (stops polling) or close (leaves the group).",
 )
 @click.option("--assignor", metavar="NAME", help="New assignor of the group.")
 @click.option("--partitions", multiple=True, metavar="TOPIC=N", help="New number of partitions of a topic.")
@@ -70,7 +70,10 @@ Examples:
 @click.option("--drain-rate", type=RATE, metavar="N", help="Records per second that one member processes.")
 @click.option("--watch-for", "watch_ms", type=DURATION, help="Sampling time to measure both rates, such as 20s.")
 @click.option(
-    "--assume", multiple=True, metavar="KEY=TIME", help="Timeout to assume, such as session.timeout.ms=10s; repeatable."
+    "--assume",
+    multiple=True,
+    metavar="KEY=TIME",
+    help="Timeout or restart time to assume, such as session.timeout.ms=10s; repeatable.",
 )
 @click.option("--compare", is_flag=True, help="Compare the predictions of all assignors.")
 @cluster_options
