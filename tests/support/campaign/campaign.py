@@ -102,8 +102,9 @@ def _play(story: GroupRun) -> None:
 def _do_to_broker(ground: CampaignBroker, stories: Sequence[GroupRun], action: str) -> None:
     alive = [story for story in stories if story.noted and story.noted[-1].flaw is None]
     kind, truth = ("broker_stall", "BROKER_STALL") if action == "stall" else ("broker_restart", "COORDINATOR_FAILOVER")
-    # The lost members depend on their clients.
-    expected = tuple(ExpectedCause(cause, least=0, most=None) for cause in (truth, "GROUP_FORMING", "CLIENT_RESET"))
+    # The lost members depend on their clients, and a group can lose members twice.
+    causes = (truth, "GROUP_FORMING", "CLIENT_RESET") * 2
+    expected = tuple(ExpectedCause(cause, least=0, most=None) for cause in causes)
     done, begun = threading.Event(), threading.Barrier(len(alive) + 1)
 
     def wait(story: GroupRun) -> None:

@@ -75,9 +75,7 @@ class TestNonMemberCommitters:
         ("after_ms", "backwards", "is_journaled"),
         [(999, True, False), (1_000, True, True), (3_599_999, False, False), (3_600_000, False, True)],
     )
-    def test_repeated_commit_of_a_non_member_is_journaled_after_an_hour_and_a_backward_commit_after_a_second(
-        self, after_ms, backwards, is_journaled
-    ):
+    def test_commit_of_a_non_member_is_journaled_again_only_after_a_pause(self, after_ms, backwards, is_journaled):
         committers = NonMemberCommitters()
         assert committers.should_journal("g", MEMBER, 50, backwards=False)
 

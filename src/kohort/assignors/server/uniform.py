@@ -115,7 +115,7 @@ class EqualTargets:
             if len(partitions) > room:
                 in_order = in_partition_order(partitions)
                 self._unassigned += [(topic, partition) for partition in in_order[room:]]
-                if room:  # assigning to an existing key keeps the order of the keys, as in Java's HashMap
+                if room:  # a new value for a key leaves the order of the keys as it is
                     target[topic] = frozenset(in_order[:room])
                 else:
                     del target[topic]

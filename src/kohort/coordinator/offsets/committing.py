@@ -117,9 +117,9 @@ def _stale(member: ConsumerMember, epoch: int) -> ApiError:
 
 
 def refused_offsets(message: Message, offsets: GroupOffsets | None, topics: TopicsView) -> RefusedOffsets:
-    """Return at most ``JOURNALED_OFFSETS_MAX`` offsets of a refused OffsetCommit, each with the committed offset.
+    """Return the requested and the committed offset of the first partitions of a refused OffsetCommit.
 
-    For other requests the result is empty.
+    At most ``JOURNALED_OFFSETS_MAX`` partitions; none for other requests.
     """
     if not isinstance(message, (OffsetCommitRequest, TxnOffsetCommitRequest)):
         return NO_COMMIT
