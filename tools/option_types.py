@@ -12,6 +12,7 @@ from kohort.config import BrokerConfig, options_of
 from kohort.config.client import PARTITIONERS, AdminConfig, ConsumerConfig, ProducerConfig
 from kohort.config.client_options import PROFILE
 from kohort.config.client_security import ClientSecurityConfig
+from kohort.config.handlers import HandlerConfig
 from kohort.config.options import Option
 from kohort.config.security_names import SAME
 from kohort.secret import Secret
@@ -54,6 +55,7 @@ SPECIAL: Final = {
     "sasl.oauth.token.provider": "Callable[..., Any] | TokenProvider | str | None",
     "partition.assignment.strategy": "str | Sequence[str | Assignor]",
     "auto.offset.reset": "{} | timedelta",
+    "fatal": "type[Exception] | Sequence[type[Exception]]",
     "key.deserializer": "Callable[[bytes], Any] | None",
     "value.deserializer": "Callable[[bytes], Any] | None",
     "key.serializer": "Callable[[Any], bytes | str | None] | None",
@@ -140,6 +142,8 @@ def text() -> str:
     consumer, producer = own_fields(ConsumerConfig, client), own_fields(ProducerConfig, client)
     lines += lines_of("ConsumerOptions", "ClientOptions", "Options of consumers and consumer groups.", consumer)
     lines += lines_of("ProducerOptions", "ClientOptions", "Options of producers.", producer)
+    handler = own_fields(HandlerConfig, ())
+    lines += lines_of("HandlerOptions", "TypedDict", "Options of ``ConsumerGroup.handle``.", handler)
     lines += lines_of("AdminOptions", "ClientOptions", "Options of admin clients.", {})[:-1]
     lines += lines_of("BrokerOptions", "TypedDict", "Options of the embedded ``Broker``.", broker)
     return HEAD + "\n".join(lines[2:]) + "\n"

@@ -21,6 +21,7 @@ from kohort.config import BrokerConfig, TopicConfig, options_of
 from kohort.config.client import AdminConfig, ConsumerConfig, ProducerConfig
 from kohort.config.dynamic_broker import DYNAMIC, OF_ONE_BROKER
 from kohort.config.group import GroupConfig
+from kohort.config.handlers import HandlerConfig
 from kohort.coordinator.classic import states as group_states
 from kohort.coordinator.transactions import states as transaction_states
 from kohort.errors import ErrorCode, KohortError
@@ -46,6 +47,7 @@ def options_page() -> str:
         ("Consumer", ConsumerConfig),
         ("Producer", ProducerConfig),
         ("Admin", AdminConfig),
+        ("Handler function", HandlerConfig),
     ):
         parts.append(f"\n## {title}\n\n| option | default | allowed | what it does |\n|---|---|---|---|")
         for o in options_of(config):

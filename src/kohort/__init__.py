@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kohort.errors import (
     ApiError, ApiTimeout, AuthenticationFailed, CommitFailed, ConfigError, ConnectionFailed, CorruptLog,
-    CorruptRecord, DataDirInUse, ErrorCode, HandlerFailed, KohortError, LogTruncated, MissingExtra,
+    CorruptRecord, DataDirInUse, DeadLetterFailed, ErrorCode, HandlerFailed, KohortError, LogTruncated, MissingExtra,
     NoOffsetForPartition, NotKafka, ProducerFenced, ProtocolError, RecordsRefused, StorageError,
     TransactionFailed, UndecodableValue, UnsupportedVersion, UsageError, Wakeup,
 )  # fmt: skip
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )  # fmt: skip
     from kohort.aio.group.consumer_group import Claim, ConsumerGroup, GroupHandler, GroupSession, Handler
     from kohort.aio.option_types import (
-        AdminOptions, BrokerOptions, ClientOptions, ConsumerOptions, ProducerOptions, TokenProvider,
+        AdminOptions, BrokerOptions, ClientOptions, ConsumerOptions, HandlerOptions, ProducerOptions, TokenProvider,
     )  # fmt: skip
     from kohort.aio.producing.async_producer import AsyncProducer
     from kohort.aio.producing.delivery import Delivery
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         ScramCredentialInfo, UserScramCredentialDeletion, UserScramCredentialUpsertion,
     )  # fmt: skip
     from kohort.client.group.membership import RebalanceListener
+    from kohort.client.handling.failures import Failure, failure_of
     from kohort.client.metrics.names import MetricName, MetricsSnapshot
     from kohort.client.producer import RecordMetadata
     from kohort.client.reading.list_offsets import OffsetAndTimestamp
@@ -68,7 +69,7 @@ _LATE: Final = {
     ),
     "kohort.aio.group.consumer_group": "Claim ConsumerGroup GroupHandler GroupSession Handler",
     "kohort.aio.option_types": (
-        "AdminOptions BrokerOptions ClientOptions ConsumerOptions ProducerOptions TokenProvider"
+        "AdminOptions BrokerOptions ClientOptions ConsumerOptions HandlerOptions ProducerOptions TokenProvider"
     ),
     "kohort.aio.producing.async_producer": "AsyncProducer",
     "kohort.aio.producing.delivery": "Delivery",
@@ -86,6 +87,7 @@ _LATE: Final = {
     "kohort.client.admin.quotas": "ClientQuotaEntity QuotaMatch",
     "kohort.client.admin.scram_users": "ScramCredentialInfo UserScramCredentialDeletion UserScramCredentialUpsertion",
     "kohort.client.group.membership": "RebalanceListener",
+    "kohort.client.handling.failures": "Failure failure_of",
     "kohort.client.metrics.names": "MetricName MetricsSnapshot",
     "kohort.client.producer": "RecordMetadata",
     "kohort.client.reading.list_offsets": "OffsetAndTimestamp",
@@ -100,18 +102,19 @@ __all__ = [
     "AsyncClaim", "AsyncConsumer", "AsyncConsumerGroup", "AsyncGroupHandler", "AsyncGroupSession", "AsyncHandler",
     "AsyncProducer", "AsyncRebalanceListener", "AuthenticationFailed", "Broker", "BrokerOptions", "Claim",
     "ClientOptions", "ClientQuotaEntity", "ClusterDescription", "CommitFailed", "ConfigEntry", "ConfigError",
-    "ConfigResource", "ConnectionFailed", "Consumer", "ConsumerGroup", "ConsumerOptions", "CorruptLog",
-    "CorruptRecord", "CreatedTopic", "DataDirInUse", "Delivery", "ErrorCode", "FirstRecord", "GroupDescription",
-    "GroupHandler", "GroupListing", "GroupMetadata", "GroupSession", "Handler", "HandlerFailed", "Instrumentation",
-    "KohortError", "ListedOffset", "LogDirDescription", "LogEnds", "LogTruncated", "MeasuredClient",
-    "MemberDescription", "MemberSubscription", "MetricName", "MetricsCollector", "MetricsSnapshot", "MissingExtra",
-    "NewTopic", "NoOffsetForPartition", "Node", "NotKafka", "OffsetAndMetadata", "OffsetAndTimestamp",
+    "ConfigResource", "ConnectionFailed", "Consumer", "ConsumerGroup", "ConsumerOptions", "CorruptLog", "CorruptRecord",
+    "CreatedTopic", "DataDirInUse", "DeadLetterFailed", "Delivery", "ErrorCode", "Failure", "FirstRecord",
+    "GroupDescription", "GroupHandler", "GroupListing", "GroupMetadata", "GroupSession", "Handler", "HandlerFailed",
+    "HandlerOptions", "Instrumentation", "KohortError", "ListedOffset", "LogDirDescription", "LogEnds", "LogTruncated",
+    "MeasuredClient", "MemberDescription", "MemberSubscription", "MetricName", "MetricsCollector", "MetricsSnapshot",
+    "MissingExtra", "NewTopic", "NoOffsetForPartition", "Node", "NotKafka", "OffsetAndMetadata", "OffsetAndTimestamp",
     "PartitionDescription", "PartitionOffset", "Producer", "ProducerFenced", "ProducerOptions", "ProducerState",
     "ProtocolError", "QuotaMatch", "Reassignment", "RebalanceListener", "Record", "RecordMetadata", "RecordsRefused",
     "Results", "ScramCredentialInfo", "Secret", "StorageError", "SubscribedTopics", "SubscriptionPattern",
     "TokenProvider", "TopicDescription", "TopicListing", "TopicPartition", "TransactionDescription",
     "TransactionFailed", "TransactionListing", "UndecodableValue", "UnsupportedVersion", "UsageError",
-    "UserScramCredentialDeletion", "UserScramCredentialUpsertion", "Wakeup", "__version__", "assignor", "instrument",
+    "UserScramCredentialDeletion", "UserScramCredentialUpsertion", "Wakeup", "__version__", "assignor", "failure_of",
+    "instrument",
 ]  # fmt: skip
 
 

@@ -23,6 +23,7 @@ KohortError
 ├── NoOffsetForPartition     no committed offset, and ``auto.offset.reset`` is none
 ├── LogTruncated             read records were truncated, and ``auto.offset.reset`` is none
 ├── HandlerFailed            a handler of a consumer group raised an error
+├── DeadLetterFailed         a failed record cannot be sent to its retry or dead-letter topic
 └── Wakeup                   poll() was interrupted from another thread
 """
 
@@ -239,6 +240,10 @@ class HandlerFailed(KohortError):
     def __init__(self, partition: str, error: BaseException) -> None:
         super().__init__(f"consume_claim of {partition} failed: {type(error).__name__}: {error}")
         self.partition = partition
+
+
+class DeadLetterFailed(KohortError):
+    """A failed record cannot be sent to its retry or dead-letter topic; its offset is not committed."""
 
 
 class LogTruncated(KohortError):

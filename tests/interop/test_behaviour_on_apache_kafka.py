@@ -26,6 +26,7 @@ CLIENTS = [
     "test_blocking_consumer.py",
     "test_consumer_group_handlers.py",
     "test_first_records.py",
+    "test_handled_records.py",
     "test_custom_assignor.py",
     "test_invalid_arguments.py",
     "test_producers.py",

@@ -244,6 +244,24 @@ class ProducerOptions(ClientOptions, total=False):
     transaction_two_phase_commit_enable: bool
 
 
+class HandlerOptions(TypedDict, total=False):
+    """Options of ``ConsumerGroup.handle``."""
+
+    attempts: int
+    delay_ms: int
+    delay_factor: float
+    delay_max_ms: int
+    fatal: type[Exception] | Sequence[type[Exception]]
+    retry_topics: bool
+    retry_topic: str
+    dead_letters: bool
+    dead_letter_topic: str
+    create_topics: bool
+    concurrency: int
+    max_unfinished: int
+    batches: bool
+
+
 class AdminOptions(ClientOptions, total=False):
     """Options of admin clients."""
 

@@ -7,6 +7,7 @@ the iterating thread or task.
 
 from __future__ import annotations
 
+import inspect
 import time
 import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -124,6 +125,18 @@ class AsyncProcessedClaim(_ClaimSpans, AsyncClaim):
         return items
 
 
+@contextmanager
+def _attempt(item: Any, telemetry: ClientTelemetry) -> Iterator[None]:
+    spans: _Spans[Any] = _Spans(telemetry)
+    spans.begin(item)
+    try:
+        yield
+    except BaseException as error:
+        spans.end(error)
+        raise
+    spans.end()
+
+
 class _Handler:
     def __init__(self, handler: Any, telemetry: ClientTelemetry) -> None:
         self.setup = handler.setup
@@ -135,6 +148,16 @@ class _Handler:
 class ProcessedHandler(_Handler):
     """Handler of a consumer group, with a span around each record of its claims."""
 
+    @staticmethod
+    def function(function: Callable[[Any], Any], telemetry: ClientTelemetry) -> Callable[[Any], Any]:
+        """Wrap a function of ``handle`` with a span for each attempt."""
+
+        def attempt(item: Any) -> None:
+            with _attempt(item, telemetry):
+                function(item)
+
+        return attempt
+
     def consume_claim(self, session: Any, claim: Claim) -> None:
         processed = ProcessedClaim(claim, self._telemetry)
         with processed.handling():
@@ -143,6 +166,18 @@ class ProcessedHandler(_Handler):
 
 class AsyncProcessedHandler(_Handler):
     """Handler of an asyncio consumer group, with a span around each record of its claims."""
+
+    @staticmethod
+    def function(function: Callable[[Any], Any], telemetry: ClientTelemetry) -> Callable[[Any], Any]:
+        """Wrap a function of ``handle`` with a span for each attempt."""
+
+        async def attempt(item: Any) -> None:
+            with _attempt(item, telemetry):
+                found = function(item)
+                if inspect.isawaitable(found):
+                    await found
+
+        return attempt
 
     async def consume_claim(self, session: Any, claim: AsyncClaim) -> None:
         processed = AsyncProcessedClaim(claim, self._telemetry)
@@ -319,4 +354,7 @@ def group_calls(
     def consume(topics: Any, handler: Any) -> Any:
         return plain.consume(topics, processed(handler, telemetry))
 
-    return {"consume": consume}
+    def handle(topics: Any, function: Any, **options: Any) -> Any:
+        return plain.handle(topics, processed.function(function, telemetry), **options)
+
+    return {"consume": consume, "handle": handle}

@@ -9,17 +9,19 @@ from __future__ import annotations
 import asyncio
 import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
-from kohort.aio.calls import documented_as
+from kohort.aio.calls import documented_as, run_call_async
 from kohort.aio.consuming.async_waits import AsyncConsumerWaits
 from kohort.aio.consuming.consumer_calls import checked_topics
 from kohort.aio.consuming.record_reader import layout_of
 from kohort.aio.finalizers import leave_dropped
 from kohort.aio.group.consumer_group import Claim, ConsumerGroup, GroupSession
 from kohort.aio.group.group_calls import GroupCalls, group_config, group_machine, handlers_running_error
+from kohort.aio.group.record_calls import RecordCalls
+from kohort.aio.group.record_tasks import AsyncClients, RecordTasks, run_work
 from kohort.aio.group.session_state import MAX_PROCESSING_TIME_MS, Session, SessionClaim, SessionState
 from kohort.client.metrics.names import MetricsSnapshot
 from kohort.client.metrics_report import consumer_metrics
@@ -32,7 +34,7 @@ from kohort.model import Record, SubscriptionPattern
 if TYPE_CHECKING:
     import pyarrow
 
-    from kohort.aio.option_types import ConsumerOptions
+    from kohort.aio.option_types import ConsumerOptions, HandlerOptions
 
 
 @documented_as(GroupSession)
@@ -131,7 +133,7 @@ class HandlerTasks:
             self.state.end()
 
     def is_current(self) -> bool:
-        return asyncio.current_task() in self._tasks
+        return asyncio.current_task() in {*self._tasks, *self.state.helpers}
 
     async def join(self, patience_ms: int) -> None:
         """Wait until all claim handlers have returned. After ``patience_ms`` cancel the handlers that still run."""
@@ -210,6 +212,18 @@ class AsyncConsumerGroup:
         finally:
             self._runner = None
             self._idle.set()
+
+    async def handle(
+        self,
+        topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern,
+        function: Callable[[Any], Any],
+        **options: Unpack[HandlerOptions],
+    ) -> None:
+        calls = RecordCalls(self._machine, topics, function, options, AsyncClients())
+        try:
+            await self.run(await run_call_async(calls.prepare(), run_work), RecordTasks(calls))
+        finally:
+            await run_call_async(calls.close(), run_work)
 
     def metrics(self) -> MetricsSnapshot:
         with self._waits.guard:

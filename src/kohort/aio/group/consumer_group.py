@@ -14,16 +14,19 @@ import logging
 import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
+from kohort.aio.calls import run_call
 from kohort.aio.consuming.consumer_calls import checked_topics
 from kohort.aio.consuming.record_reader import layout_of
 from kohort.aio.consuming.waits import ConsumerWaits
 from kohort.aio.driver import Driver
 from kohort.aio.finalizers import leave_dropped
 from kohort.aio.group.group_calls import GroupCalls, group_config, group_machine, handlers_running_error
-from kohort.aio.group.session_state import MAX_PROCESSING_TIME_MS, Session, SessionClaim, SessionState
+from kohort.aio.group.record_calls import RecordCalls
+from kohort.aio.group.record_threads import BlockingClients, RecordThreads, run_work
+from kohort.aio.group.session_state import MAX_PROCESSING_TIME_MS, WAIT_SLICE_S, Session, SessionClaim, SessionState
 from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
 from kohort.aio.tls.contexts import tls_of
 from kohort.client.metrics.names import MetricsSnapshot
@@ -37,10 +40,9 @@ from kohort.model import Record, SubscriptionPattern
 if TYPE_CHECKING:
     import pyarrow
 
-    from kohort.aio.option_types import ConsumerOptions
+    from kohort.aio.option_types import ConsumerOptions, HandlerOptions
 
 
-WAIT_SLICE_S: Final = 1.0
 log = logging.getLogger(__name__)
 
 
@@ -147,7 +149,7 @@ class HandlerThreads:
             self.state.end()
 
     def is_current(self) -> bool:
-        return threading.current_thread() in self._threads
+        return threading.current_thread() in {*self._threads, *self.state.helpers}
 
     def join(self, patience_ms: int) -> None:
         """Wait until all claim handlers have returned. After ``patience_ms`` log a warning and continue to wait."""
@@ -244,6 +246,28 @@ class ConsumerGroup:
             finally:
                 self._runner = None
                 self._idle.set()
+
+    def handle(
+        self,
+        topics: str | Iterable[str] | re.Pattern[str] | SubscriptionPattern,
+        function: Callable[[Any], Any],
+        **options: Unpack[HandlerOptions],
+    ) -> None:
+        """Run sessions that call ``function`` for each record, until ``stop``; a record is marked when it returns.
+
+        A failed record is tried again up to ``attempts`` times, in place or through ``retry_topics``, and then sent to
+        a dead-letter topic (``dead_letters=True``). Without one, its last error ends the session. ``batches=True``
+        calls ``function`` with lists of records, ``concurrency`` handles different keys of a partition at the same
+        time. Options: docs/reference/options.md. Delivery is at least once.
+
+        Raises as ``consume``; ConfigError for an invalid option or combination; ApiError if a retry topic cannot be
+        created. The cause of HandlerFailed is the last error of ``function``, or DeadLetterFailed.
+        """
+        calls = RecordCalls(self._machine, topics, function, options, BlockingClients())
+        try:
+            self.run(run_call(calls.prepare(), run_work), RecordThreads(calls))
+        finally:
+            run_call(calls.close(), run_work)
 
     def metrics(self) -> MetricsSnapshot:
         """Return the metrics of this member, under Kafka's names (docs/guides/client-metrics.md).

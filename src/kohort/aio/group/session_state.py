@@ -24,6 +24,8 @@ from kohort.errors import ApiTimeout, HandlerFailed, KohortError
 from kohort.model import OffsetAndMetadata, Record, TopicPartition
 
 log = logging.getLogger(__name__)
+WAIT_SLICE_S: Final = 1.0
+"""Longest sleep of a waiting handler thread, in seconds."""
 MAX_PROCESSING_TIME_MS: Final = 100
 """Default of ``max_processing_time_ms``, as in sarama.
 
@@ -51,6 +53,8 @@ class SessionState:
         self.check_crcs = config.check_crcs
         self.failure: HandlerFailed | None = None
         self.ending = False
+        self.helpers: set[Any] = set()
+        """Threads or tasks that handle records for a claim handler."""
         self._commit_ms = config.default_api_timeout_ms
         self._auto_ms = config.auto_commit_interval_ms if config.enable_auto_commit else None
         self._auto_at_ms: int | None = None

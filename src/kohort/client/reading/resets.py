@@ -119,6 +119,9 @@ class Resets(ConsumerSource):
         return self._config.auto_offset_reset != NONE
 
     def no_offset(self, partition: TopicPartition, state: PartitionState) -> None:
+        if partition.topic in self._subscription.read_from_start:
+            state.await_reset("earliest")
+            return
         if self.has_policy:
             state.await_reset(self._config.auto_offset_reset)
             return

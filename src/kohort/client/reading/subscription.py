@@ -168,6 +168,8 @@ class SubscriptionState:
         self.topics: frozenset[str] = frozenset()
         self.group_topics: frozenset[str] = frozenset()
         """Topics that the group's members subscribe to, if this member is the group leader; otherwise empty."""
+        self.read_from_start: frozenset[str] = frozenset()
+        """Topics that start at the log start without a committed offset, regardless of ``auto.offset.reset``."""
         self.assigned: dict[TopicPartition, PartitionState] = {}
         self._transitions = TransitionCount()
         self._not_fetching: list[tuple[TopicPartition, PartitionState]] = []
