@@ -25,6 +25,10 @@ COMMANDS: Final[dict[str, tuple[str, str]]] = {
     "topics": ("kohort.cli.cluster.topics:topics", "Create, list, describe and delete topics."),
     "produce": ("kohort.cli.records.produce:produce", "Send lines from files or stdin to a topic."),
     "consume": ("kohort.cli.records.consume:consume", "Print the records of topics."),
+    "dead-letters": (
+        "kohort.cli.records.dead_letters:dead_letters",
+        "Count, show and replay records that handlers could not handle.",
+    ),
     "groups": ("kohort.cli.groups.groups:groups", "List the groups with lag and health, the worst first."),
     "watch": ("kohort.cli.groups.watch:watch", "Record and print the rebalances of groups, with their causes."),
     "group": ("kohort.cli.group.commands:group", "Describe, explain or delete a group, or reset its offsets."),

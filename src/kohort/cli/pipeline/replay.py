@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from kohort.spark.pipeline.definition import DeadLetters
 
 _ERROR: Final = "kohort-error."
-_POLL_MS: Final = 1000
 
 
 @click.command(short_help="Send dead letters back to their source topics.")
@@ -73,30 +72,6 @@ class _Replayed(NamedTuple):
     tombstones: int
 
 
-def _polls(consumer: Consumer, letters: DeadLetters) -> Iterator[list[Record]]:
-    """Yield the dead letters from the committed offsets up to the log end offsets at the time of the call.
-
-    A replayed record that fails again becomes a new dead letter. Its offset is above these log end offsets.
-    """
-    from kohort import Admin
-
-    with Admin(letters.client) as admin:
-        count = len(admin.describe_topics([letters.topic])[letters.topic].partitions)
-    partitions = [TopicPartition(letters.topic, number) for number in range(count)]
-    committed = consumer.committed(partitions)
-    consumer.assign(partitions)
-    for tp in partitions:
-        at = committed.get(tp)
-        if at is not None:
-            consumer.seek(tp, at.offset)
-        else:
-            consumer.seek_to_beginning([tp])
-    ends = consumer.end_offsets(partitions)
-    while any(consumer.position(tp) < end for tp, end in ends.items()):
-        records = consumer.poll(_POLL_MS)
-        yield [r for r in records if r.offset < ends[TopicPartition(r.topic, r.partition)]]
-
-
 def _replay(
     name: str, consumer: Consumer, letters: DeadLetters, targets: Mapping[str, Producer | None], *, tombstones: bool
 ) -> _Replayed:
@@ -104,9 +79,14 @@ def _replay(
 
     If a broker rejects a record, raises KohortError and commits none of the dead letters of the same poll.
     """
+    from kohort import Admin
+    from kohort.verbs.dead_letters import partitions_of, unread_records
+
     reasons: Counter[str] = Counter()
     others = left_out = 0
-    for records in _polls(consumer, letters):
+    with Admin(letters.client) as admin:
+        partitions = partitions_of(admin, letters.topic)
+    for records in unread_records(consumer, partitions):
         sent = []
         for record in records:
             about = error_headers(record)
