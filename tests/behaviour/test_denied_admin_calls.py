@@ -119,7 +119,7 @@ def test_granting_the_named_right_allows_the_call(
     assert len(new_acls) <= len(REQUIRED_OPERATIONS[call]), f"{new_acls}: the first should have been enough"
 
 
-def test_results_name_the_missing_right_of_each_item(places: tuple[kohort.Admin, dict[str, str]]) -> None:
+def test_result_of_each_item_has_its_missing_right(places: tuple[kohort.Admin, dict[str, str]]) -> None:
     _, as_alice = places
     with kohort.Admin(as_alice) as alice:
         results = alice.create_topics(["a", "b"], check=False)

@@ -200,7 +200,7 @@ def test_failing_micro_batch_ends_each_run_and_is_committed_only_after_the_fix(
 
 
 @pytest.mark.campaign
-def test_records_deleted_during_a_query_end_it_unless_fail_on_data_loss_is_false(
+def test_query_fails_if_unread_records_are_deleted_unless_fail_on_data_loss_is_false(
     spark: Any, cluster: Any, tmp_path: Path
 ) -> None:
     topic = cluster.new_topic(partitions=1)

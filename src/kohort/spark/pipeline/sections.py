@@ -123,7 +123,7 @@ class YamlSection:
                 raise self.error(f"unknown key {key!r} in {self.name}{hint}", line)
 
     def note_parent_keys(self, *keys: str) -> None:
-        """Set the keys of the parent section. If this section has such a key, the error names the right place."""
+        """Note the valid keys of the parent section: the error for one of them in this section then names the parent."""
         self._parent_keys = keys
 
 

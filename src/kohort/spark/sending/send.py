@@ -58,8 +58,8 @@ def add_headers(own: pa.Array | None, rows: int, more: Sequence[tuple[str, pa.Ar
         names.insert(0, flat.field(0).cast(pa.string()))
         values.insert(0, flat.field(1).cast(pa.binary()))
         taken = len(flat)
-    # The lists begin with the original headers of all records. Then each new header follows, once for each record.
-    # ``order`` sorts the headers by record: first the original headers of the record, then its new headers.
+    # ``names`` and ``values`` have the original headers of all records first, then one header for each record and
+    # each entry of ``more``. ``order`` sorts them by record: its original headers, then its new ones.
     starts = np.concatenate(([0], np.cumsum(counts + len(more))))
     order = np.empty(starts[-1], np.int64)
     is_new = np.zeros(starts[-1], bool)

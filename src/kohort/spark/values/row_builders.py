@@ -130,7 +130,7 @@ class BadRecords:
 ERROR: Final = "_error"
 NO_VALUE: Final = "the record has no value"
 RECORD_COLUMNS: Final = {f"_{name}": name for name in TYPES}
-"""Record columns for rows with decoded values. Each name has a prefix: ``_key`` is the key of the record."""
+"""Columns of the record beside the columns of its value, with an underscore: ``_key`` is the key of the record."""
 
 
 class RecordRowBuilder:

@@ -86,7 +86,7 @@ def test_pipeline_builder_accepts_the_settings_of_member_mode(tmp_path: Path) ->
     assert (built.stream.member, built.stream.kafka) == (True, (("session.timeout.ms", "12000"),))
 
 
-def test_pipeline_builder_accepts_a_function_as_step_and_errors_name_the_line_of_the_call() -> None:
+def test_pipeline_builder_accepts_a_function_as_step_and_errors_have_the_line_of_the_call() -> None:
     def enrich(rows: Any) -> Any:
         return rows
 

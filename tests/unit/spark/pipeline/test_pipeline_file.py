@@ -182,7 +182,7 @@ sinks: [{noop: }]
         ),
     ],
 )
-def test_errors_of_invalid_pipeline_settings_name_their_line(old: str, new: str, message: str) -> None:
+def test_error_of_an_invalid_pipeline_setting_has_its_line_number(old: str, new: str, message: str) -> None:
     assert refused(changed(old, new)) == message
 
 
@@ -389,7 +389,7 @@ def test_source_in_member_mode_gets_the_options_of_a_group_member() -> None:
          "not supported: the query commits each completed micro-batch; see commitOffsets"),
     ],
 )  # fmt: skip
-def test_errors_of_invalid_member_mode_settings_name_their_line(old: str, new: str, message: str) -> None:
+def test_error_of_an_invalid_member_setting_has_its_line_number(old: str, new: str, message: str) -> None:
     assert old in MEMBER
     assert refused(MEMBER.replace(old, new), HOSTNAME="left") == message
 

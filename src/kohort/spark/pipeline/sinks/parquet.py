@@ -70,9 +70,9 @@ class FolderTypes:
         return found
 
     def cast_to_folder(self, rows: DataFrame) -> DataFrame:
-        """Cast rows to the column types of the folder. Raises SinkRefused for a type that cannot be widened.
+        """Cast rows to the column types of the Parquet files in the folder.
 
-        Remembers the types of new columns for later rows.
+        Remembers the types of new columns for later rows. Raises SinkRefused for a type that cannot be widened.
         """
         casts = self.casts(rows.schema)
         if casts:
