@@ -1,5 +1,5 @@
 """Columns: records per second that one core decodes and encodes with plain Python, record kernels and Arrow; JSON
-values per second with the kernel, Arrow's reader and msgspec.
+values per second with the kernel, Arrow's reader and msgspec; Avro values with the kernel and with fastavro.
 
     python bench/bench_columns.py [--json] [--records N] [--seconds S]
 
@@ -10,15 +10,20 @@ processor time, which is comparable on busy machines.
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import time
 from collections.abc import Callable
 from datetime import UTC
+from typing import Any
 
+import fastavro
 import msgspec
 import pyarrow as pa
 import pyarrow.json
 
+from kohort import AvroFormat
+from kohort.columns.avro_values.decoder import decoder_of
 from kohort.columns.batches import OffsetRange, sections
 from kohort.columns.decode import decode_batches
 from kohort.columns.encode import RecordColumns, encode_partitions
@@ -146,6 +151,47 @@ def json_by_msgspec(values: pa.Array) -> int:
     return len(columns[0])
 
 
+AVRO_FIELDS = [
+    {"name": "id", "type": "long"},
+    {"name": "station", "type": "string"},
+    {"name": "celsius", "type": "double"},
+    {"name": "is_valid", "type": "boolean"},
+    {"name": "source", "type": "string"},
+    {"name": "note", "type": "string"},
+]
+AVRO_WRITER = {"type": "record", "name": "Row", "fields": AVRO_FIELDS}
+AVRO_READER = {**AVRO_WRITER, "fields": [field for field in AVRO_FIELDS if field["name"] != "source"]}
+
+
+def avro_values(records: int) -> pa.Array:
+    """Return the objects of ``json_values`` in Avro, with the schema id 1 before each."""
+    schema, values = fastavro.parse_schema(AVRO_WRITER), []
+    for i in range(records):
+        out = io.BytesIO()
+        row = {"id": i, "station": f"S{i % 1000:03}", "celsius": i % 40 + 0.5, "is_valid": True}
+        fastavro.schemaless_writer(out, schema, {**row, "source": "probe", "note": "as expected"})
+        values.append(b"\0\0\0\0\1" + out.getvalue())
+    return pa.array(values, pa.binary())
+
+
+AVRO = AvroFormat(json.dumps(AVRO_READER), registry={1: json.dumps(AVRO_WRITER)})
+
+
+def avro_by_kernel(values: pa.Array) -> int:
+    decoded = decoder_of(AVRO).decode(values, None)
+    assert not decoded.problems
+    return len(decoded.columns[0])
+
+
+def avro_by_fastavro(values: pa.Array) -> int:
+    writer, reader = fastavro.parse_schema(AVRO_WRITER), fastavro.parse_schema(AVRO_READER)
+    rows: list[Any] = [
+        fastavro.schemaless_reader(io.BytesIO(value[5:]), writer, reader) for value in values.to_pylist()
+    ]
+    columns = [pa.array([row[field.name] for row in rows], field.type) for field in JSON_SCHEMA]
+    return len(columns[0])
+
+
 def first_use(data: bytes) -> float:
     """Return the time of the first decode in this process: loads or compiles the kernels."""
     began = time.process_time()
@@ -171,6 +217,12 @@ def measure(records: int, seconds: float) -> dict[str, float]:
     for name, read in (("kernel", json_by_kernel), ("arrow", json_by_arrow), ("msgspec", json_by_msgspec)):
         read(values)
         results[f"json_{name}"] = best(lambda read=read: read(values), seconds)
+    results["json_kernel_mb"] = results["json_kernel"] * values.nbytes / records
+    values = avro_values(records)
+    for name, read in (("kernel", avro_by_kernel), ("fastavro", avro_by_fastavro)):
+        read(values)
+        results[f"avro_{name}"] = best(lambda read=read: read(values), seconds)
+    results["avro_kernel_mb"] = results["avro_kernel"] * values.nbytes / records
     return results
 
 
@@ -186,7 +238,7 @@ def main() -> None:
         return
     print(f"first decode in this process: {results.pop('first_use_seconds'):.2f} s")
     for name, rate in results.items():
-        print(f"{name:24} {rate / 1e6:8.2f} M records/s")
+        print(f"{name:24} {rate / 1e6:8.2f} {'MB/s' if name.endswith('_mb') else 'M records/s'}")
 
 
 if __name__ == "__main__":

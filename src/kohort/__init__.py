@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from kohort.client.metrics.names import MetricName, MetricsSnapshot
     from kohort.client.producer import RecordMetadata
     from kohort.client.reading.list_offsets import OffsetAndTimestamp
+    from kohort.columns.avro_values.format import AvroFormat
     from kohort.instruments.instrument import Instrumentation, instrument
     from kohort.instruments.prometheus import MeasuredClient, MetricsCollector
 
@@ -91,6 +92,7 @@ _LATE: Final = {
     "kohort.client.metrics.names": "MetricName MetricsSnapshot",
     "kohort.client.producer": "RecordMetadata",
     "kohort.client.reading.list_offsets": "OffsetAndTimestamp",
+    "kohort.columns.avro_values.format": "AvroFormat",
     "kohort.instruments.instrument": "Instrumentation instrument",
     "kohort.instruments.prometheus": "MeasuredClient MetricsCollector",
 }
@@ -100,7 +102,7 @@ _LAZY: Final = {name: module for module, names in _LATE.items() for name in name
 __all__ = [
     "AclBinding", "AclBindingFilter", "Admin", "AdminOptions", "ApiError", "ApiTimeout", "Assignor", "AsyncAdmin",
     "AsyncClaim", "AsyncConsumer", "AsyncConsumerGroup", "AsyncGroupHandler", "AsyncGroupSession", "AsyncHandler",
-    "AsyncProducer", "AsyncRebalanceListener", "AuthenticationFailed", "Broker", "BrokerOptions", "Claim",
+    "AsyncProducer", "AsyncRebalanceListener", "AuthenticationFailed", "AvroFormat", "Broker", "BrokerOptions", "Claim",
     "ClientOptions", "ClientQuotaEntity", "ClusterDescription", "CommitFailed", "ConfigEntry", "ConfigError",
     "ConfigResource", "ConnectionFailed", "Consumer", "ConsumerGroup", "ConsumerOptions", "CorruptLog", "CorruptRecord",
     "CreatedTopic", "DataDirInUse", "DeadLetterFailed", "Delivery", "ErrorCode", "Failure", "FirstRecord",

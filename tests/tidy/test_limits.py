@@ -18,6 +18,8 @@ MORE_PARAMETERS = {
     "commands/": "the same, for commands of the laboratory",
     "aio/producing/producer.py:send_arrow": "a public call with a keyword for each column of a record",
     "aio/producing/async_producer.py:send_arrow": "the same call, asynchronous",
+    "aio/consuming/consumer.py:poll_arrow": "a public call with keywords for columns, and for each format of values",
+    "aio/consuming/async_consumer.py:poll_arrow": "the same call, asynchronous",
     "client/writing/accumulator.py:append": "called for each record: an object for the fields would cost time",
     "config/options.py:option": "a declaration with a keyword for each property of an option",
     "wire/schema.py:_spec": "a declaration with a keyword for each property of a field",

@@ -335,12 +335,16 @@ class ConsumerMachine:
             fetched.state.advance(fetched.next_offset, fetched.leader_epoch)
         return fetched
 
-    def return_corrupt(self, corrupt: Fetched, behind: Collection[Fetched]) -> None:
-        """Move the position back to a corrupt batch, and put the later batches (``behind``) back into the buffer."""
-        for fetched in reversed(list(behind)):
+    def put_back(self, batches: Collection[Fetched]) -> None:
+        """Put batches of ``take_batches`` back into the buffer, and move the positions back."""
+        for fetched in reversed(list(batches)):
             if not self._fetcher.is_dropped(fetched) and fetched.taken_at is not None:
                 fetched.state.position = fetched.taken_at
                 self._fetcher.put_back(fetched)
+
+    def return_corrupt(self, corrupt: Fetched, behind: Collection[Fetched]) -> None:
+        """Move the position back to a corrupt batch, and put the later batches (``behind``) back into the buffer."""
+        self.put_back(behind)
         if not self._fetcher.is_dropped(corrupt) and corrupt.taken_at is not None and corrupt.error is not None:
             corrupt.records, corrupt.at = [], 0
             offset = max(corrupt.error.offset, corrupt.start_offset)

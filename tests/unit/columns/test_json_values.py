@@ -7,7 +7,8 @@ import json
 import pyarrow as pa
 import pytest
 
-from kohort.columns.json_values.columns import json_columns, raise_first_problem
+from kohort.columns.conversions import raise_first_problem
+from kohort.columns.json_values.columns import json_columns
 from kohort.columns.layout import Layout
 from kohort.errors import UndecodableValue, UsageError
 
@@ -19,7 +20,7 @@ FLIGHT = pa.schema(
 def parsed(values: list[bytes | None], schema: pa.Schema = FLIGHT) -> list[dict[str, object]]:
     offsets = pa.array(range(100, 100 + len(values)), pa.int64())
     decoded = json_columns(pa.array(values, pa.binary()), schema)
-    raise_first_problem(decoded, offsets, topic="t", partition=3)
+    raise_first_problem(decoded, offsets, "JSON", topic="t", partition=3)
     return pa.RecordBatch.from_arrays(decoded.columns, schema=schema).to_pylist()
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from kohort.aio.option_types import ConsumerOptions
+    from kohort.columns.avro_values.format import AvroFormat
 
 ARROW_BYTES: Final = 16 << 20
 """Default limit of fetched bytes for one ``poll_arrow`` table. It is low, because decoding blocks the event loop."""
@@ -130,16 +131,18 @@ class AsyncConsumer(ImmediateCalls):
         columns: Iterable[str] | None = None,
         json: pyarrow.Schema | None = None,
         json_errors: bool = False,
+        avro: AvroFormat | None = None,
+        avro_errors: bool = False,
         max_bytes: int = ARROW_BYTES,
     ) -> pyarrow.Table:
         with needs("arrow", "poll_arrow"):
-            import pyarrow
+            import pyarrow  # noqa: F401
         limit_ms, most_bytes = checked_ms("timeout_ms", timeout_ms), whole_number("max_bytes", max_bytes)
-        layout = layout_of(schema, columns, json, json_errors=json_errors)
+        layout = layout_of(schema, columns, json, json_errors=json_errors, avro=avro, avro_errors=avro_errors)
         with self._waits.polling():
             self._commits.run_due()
             batches = await self._waits.until(lambda: self._reader.batches(layout, most_bytes), limit_ms) or []
-        return pyarrow.Table.from_batches(batches, schema=layout.schema)
+        return layout.table(batches)
 
     async def __aiter__(self) -> AsyncIterator[Record]:
         while not self._waits.closing:
@@ -157,8 +160,10 @@ class AsyncConsumer(ImmediateCalls):
         columns: Iterable[str] | None = None,
         json: pyarrow.Schema | None = None,
         json_errors: bool = False,
+        avro: AvroFormat | None = None,
+        avro_errors: bool = False,
     ) -> AsyncIterator[pyarrow.RecordBatch]:
-        layout = layout_of(schema, columns, json, json_errors=json_errors)
+        layout = layout_of(schema, columns, json, json_errors=json_errors, avro=avro, avro_errors=avro_errors)
         while not self._waits.closing:
             with self._waits.polling():
                 self._commits.run_due()

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from kohort.aio.option_types import ConsumerOptions
+    from kohort.columns.avro_values.format import AvroFormat
 
 ARROW_BYTES: Final = 64 << 20
 """Default limit of fetched bytes for one ``poll_arrow`` table."""
@@ -126,6 +127,8 @@ class Consumer(ImmediateCalls):
         columns: Iterable[str] | None = None,
         json: pyarrow.Schema | None = None,
         json_errors: bool = False,
+        avro: AvroFormat | None = None,
+        avro_errors: bool = False,
         max_bytes: int = ARROW_BYTES,
     ) -> pyarrow.Table:
         """Return buffered records as an Arrow table, decoded without a Python object for each record.
@@ -141,22 +144,23 @@ class Consumer(ImmediateCalls):
         - ``headers``: list<struct<key: string, value: binary>>
 
         ``schema`` selects columns with other types: keys and values as string, large_binary or large_string, the topic
-        as a dictionary, timestamps as int64 or in another unit. ``json`` is the schema of values that are JSON objects:
-        their fields replace the column ``value``. With ``json_errors`` an invalid value becomes a row of nulls, with
-        the reason in the column ``json_error``.
+        as a dictionary, timestamps as int64 or in another unit. ``json`` is the schema of values that are JSON objects,
+        ``avro`` the format of Avro values (``kohort.AvroFormat``): their fields replace the column ``value``. With
+        ``json_errors`` or ``avro_errors`` an invalid value becomes a row of nulls, with the reason in the column
+        ``json_error`` or ``avro_error``.
 
         Raises the errors of ``poll``, UsageError for an unknown column or type, and MissingExtra without
-        ``kohort[arrow]``. For an invalid JSON value the call returns the rows before it; the next call raises
+        ``kohort[arrow]``. For an invalid value the call returns the rows before it; the next call raises
         UndecodableValue.
         """
         with needs("arrow", "poll_arrow"):
-            import pyarrow
+            import pyarrow  # noqa: F401
         limit_ms, most_bytes = checked_ms("timeout_ms", timeout_ms), whole_number("max_bytes", max_bytes)
-        layout = layout_of(schema, columns, json, json_errors=json_errors)
+        layout = layout_of(schema, columns, json, json_errors=json_errors, avro=avro, avro_errors=avro_errors)
         with self._waits.polling():
             self._commits.run_due()
             batches = self._waits.until(lambda: self._reader.batches(layout, most_bytes), limit_ms) or []
-        return pyarrow.Table.from_batches(batches, schema=layout.schema)
+        return layout.table(batches)
 
     def __iter__(self) -> Iterator[Record]:
         """Yield records until the consumer is closed. A yielded record counts as consumed.
@@ -177,6 +181,8 @@ class Consumer(ImmediateCalls):
         columns: Iterable[str] | None = None,
         json: pyarrow.Schema | None = None,
         json_errors: bool = False,
+        avro: AvroFormat | None = None,
+        avro_errors: bool = False,
     ) -> Iterator[pyarrow.RecordBatch]:
         """Yield fetched records as Arrow batches until the consumer is closed.
 
@@ -184,7 +190,7 @@ class Consumer(ImmediateCalls):
         into several batches, which all count as consumed when the first of them is yielded. Raises the errors of
         ``poll_arrow``.
         """
-        layout = layout_of(schema, columns, json, json_errors=json_errors)
+        layout = layout_of(schema, columns, json, json_errors=json_errors, avro=avro, avro_errors=avro_errors)
         while not self._waits.closing:
             with self._waits.polling():
                 self._commits.run_due()

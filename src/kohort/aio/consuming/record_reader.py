@@ -18,6 +18,7 @@ from kohort.model import Record
 if TYPE_CHECKING:
     import pyarrow
 
+    from kohort.columns.avro_values.format import AvroFormat
     from kohort.columns.layout import Layout
 
 
@@ -103,7 +104,14 @@ class RecordReader:
             self._kick()  # send the next fetch before the fetched batches are decoded
         batches: list[pyarrow.RecordBatch] = []
         for i, fetched in enumerate(taken):
-            decoded = fetched.decode_arrow(check_crcs=self._check_crcs, layout=layout)
+            try:
+                decoded = fetched.decode_arrow(check_crcs=self._check_crcs, layout=layout)
+            except BaseException:  # put the records back, for example after an error of a schema registry
+                with self._guard:
+                    self._machine.put_back(taken[i:])
+                if batches:
+                    break
+                raise
             with self._guard:
                 self._machine.count_records(fetched, sum(batch.num_rows for batch in decoded))
             batches += decoded
@@ -176,6 +184,8 @@ def layout_of(
     json: pyarrow.Schema | None,
     *,
     json_errors: bool = False,
+    avro: AvroFormat | None = None,
+    avro_errors: bool = False,
 ) -> Layout:
     """Return the Arrow layout for the arguments of ``poll_arrow`` and ``iter_arrow``.
 
@@ -183,4 +193,4 @@ def layout_of(
     """
     from kohort.columns.layout import Layout
 
-    return Layout(schema, columns, json, json_errors=json_errors)
+    return Layout(schema, columns, json, json_errors=json_errors, avro=avro, avro_errors=avro_errors)

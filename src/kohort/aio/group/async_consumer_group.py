@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from kohort.aio.option_types import ConsumerOptions, HandlerOptions
+    from kohort.columns.avro_values.format import AvroFormat
 
 
 @documented_as(GroupSession)
@@ -87,9 +88,11 @@ class AsyncClaim(SessionClaim):
         columns: Iterable[str] | None = None,
         json: pyarrow.Schema | None = None,
         json_errors: bool = False,
+        avro: AvroFormat | None = None,
+        avro_errors: bool = False,
     ) -> AsyncIterator[pyarrow.RecordBatch]:
         refuse_arrow(self._session.deserializers)
-        layout = layout_of(schema, columns, json, json_errors=json_errors)
+        layout = layout_of(schema, columns, json, json_errors=json_errors, avro=avro, avro_errors=avro_errors)
         while (fetched := await self._take()) is not None:
             batches = fetched.decode_arrow(check_crcs=self._session.check_crcs, layout=layout)
             self._session.count(fetched, sum(batch.num_rows for batch in batches))

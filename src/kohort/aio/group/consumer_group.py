@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from kohort.aio.option_types import ConsumerOptions, HandlerOptions
+    from kohort.columns.avro_values.format import AvroFormat
 
 
 log = logging.getLogger(__name__)
@@ -101,15 +102,17 @@ class Claim(SessionClaim):
         columns: Iterable[str] | None = None,
         json: pyarrow.Schema | None = None,
         json_errors: bool = False,
+        avro: AvroFormat | None = None,
+        avro_errors: bool = False,
     ) -> Iterator[pyarrow.RecordBatch]:
         """Yield fetched records as Arrow batches until the session ends.
 
         The arguments are those of ``Consumer.poll_arrow``. Mark the records as handled with ``mark_offset``. Raises
-        CorruptRecord if the log is damaged, UndecodableValue for a value that does not match ``json``, UsageError for
-        an unknown column or type.
+        CorruptRecord if the log is damaged, UndecodableValue for a value that does not match ``json`` or ``avro``,
+        UsageError for an unknown column or type.
         """
         refuse_arrow(self._session.deserializers)
-        layout = layout_of(schema, columns, json, json_errors=json_errors)
+        layout = layout_of(schema, columns, json, json_errors=json_errors, avro=avro, avro_errors=avro_errors)
         while (fetched := self._take()) is not None:
             batches = fetched.decode_arrow(check_crcs=self._session.check_crcs, layout=layout)
             self._session.count(fetched, sum(batch.num_rows for batch in batches))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kohort.errors import UndecodableValue
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -16,3 +18,11 @@ class Decoded(NamedTuple):
 
     columns: list[pa.Array]
     problems: dict[int, str]
+
+
+def raise_first_problem(decoded: Decoded, offsets: pa.Array, format_name: str, *, topic: str, partition: int) -> None:
+    """Raise UndecodableValue for the first invalid value, with its offset. ``format_name``: for the message."""
+    if decoded.problems:
+        at = min(decoded.problems)
+        problem = f"the value is not {format_name} of the schema: {decoded.problems[at]}"
+        raise UndecodableValue(problem, topic=topic, partition=partition, offset=offsets[at].as_py())

@@ -23,7 +23,7 @@ from kohort.columns.conversions import REASON_MOST, Decoded
 from kohort.columns.conversions.blocks import plain_values
 from kohort.columns.json_values.flat_objects import FlatColumns, flat_columns
 from kohort.columns.json_values.object_reader import ObjectReader
-from kohort.errors import UndecodableValue, UsageError
+from kohort.errors import UsageError
 
 _NEGATIVE_ZERO: Final = re.compile(rb"[:,\[\s]-0").search
 """msgspec reads -0 as 0 in a floating-point column."""
@@ -169,11 +169,3 @@ def json_columns(values: pa.Array, schema: pa.Schema) -> Decoded:
             for row in np.flatnonzero(np.asarray(column.is_null())).tolist():
                 decoded.problems.setdefault(row, f"no {field.name}")
     return decoded
-
-
-def raise_first_problem(decoded: Decoded, offsets: pa.Array, *, topic: str, partition: int) -> None:
-    """Raise UndecodableValue for the first invalid value, with its offset."""
-    if decoded.problems:
-        at = min(decoded.problems)
-        problem = f"the value is not JSON of the schema: {decoded.problems[at]}"
-        raise UndecodableValue(problem, topic=topic, partition=partition, offset=offsets[at].as_py())

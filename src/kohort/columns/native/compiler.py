@@ -89,6 +89,32 @@ def _storer(bits: int) -> Any:
     return intrinsic(store)
 
 
+def _number_storer(*, narrow: bool) -> Any:
+    """Return the instructions that store an integer as a double, or rounded to a float."""
+
+    def store(typing_context: Any, address: Any, value: Any) -> Any:  # noqa: ARG001
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+            value = builder.sitofp(args[1], ir.DoubleType())
+            kind = ir.FloatType() if narrow else ir.DoubleType()
+            value = builder.fptrunc(value, kind) if narrow else value
+            builder.store(value, builder.inttoptr(args[0], kind.as_pointer()), align=1)
+            return context.get_dummy_value()
+
+        return types.none(types.int64, types.int64), generate
+
+    return intrinsic(store)
+
+
+def _widen_float(typing_context: Any, to: Any, source: Any) -> Any:  # noqa: ARG001
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
+        value = builder.load(builder.inttoptr(args[1], ir.FloatType().as_pointer()), align=1)
+        value = builder.fpext(value, ir.DoubleType())
+        builder.store(value, builder.inttoptr(args[0], ir.DoubleType().as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return types.none(types.int64, types.int64), generate
+
+
 def _copy(typing_context: Any, to: Any, source: Any, size: Any) -> Any:  # noqa: ARG001
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # noqa: ARG001
         target, origin = _pointer(builder, args[0], 8), _pointer(builder, args[1], 8)
@@ -107,5 +133,8 @@ INTRINSICS: Final[dict[Any, Any]] = {
     primitives.store8: _storer(8),
     primitives.store32: _storer(32),
     primitives.store64: _storer(64),
+    primitives.store_float: _number_storer(narrow=True),
+    primitives.store_double: _number_storer(narrow=False),
+    primitives.widen_float: intrinsic(_widen_float),
     primitives.copy: intrinsic(_copy),
 }

@@ -76,6 +76,23 @@ def store64(address: int, value: int) -> None:
 
 
 @_primitive
+def store_float(address: int, value: int) -> None:
+    """Store an integer as a double rounded to a float."""
+    ctypes.c_float.from_address(address).value = float(value)
+
+
+@_primitive
+def store_double(address: int, value: int) -> None:
+    ctypes.c_double.from_address(address).value = float(value)
+
+
+@_primitive
+def widen_float(to: int, source: int) -> None:
+    """Store the float at ``source`` as a double."""
+    ctypes.c_double.from_address(to).value = ctypes.c_float.from_address(source).value
+
+
+@_primitive
 def copy(to: int, source: int, size: int) -> None:
     """Copy bytes, as memcpy."""
     ctypes.memmove(to, source, size)
