@@ -22,7 +22,7 @@ message of a broker. The command reads the records, joins no group and commits n
 \b
 Examples:
   kohort dead-letters list
-  kohort dead-letters list payments-dlt --max 1000 --output json | jq .dead_letters
+  kohort dead-letters list payments-dlt --max 1000
 """
 SHOW_HELP = """Show the dead letter at OFFSET: origin, reason, stack trace, key, value and headers.
 
@@ -44,7 +44,7 @@ and a higher offset than newer records of its key. In a compacted topic it repla
 \b
 Examples:
   kohort dead-letters replay payments-dlt --dry-run
-  kohort dead-letters replay payments-dlt --reason ValueError --from-offset 100 --to-offset 199
+  kohort dead-letters replay payments-dlt --reason ValueError
   kohort dead-letters replay failed --origin payments --limit 10
 """
 
@@ -178,7 +178,7 @@ def explain(result: DeadLettersReplayed) -> None:
         print_prose(f"{result.others:,} of other origins skipped: --origin with --from-offset selects them", err=True)
     if result.tombstones:
         print_prose(
-            f"{result.tombstones:,} tombstones skipped: --tombstones with --from-offset sends them and deletes their keys",
+            f"{result.tombstones:,} tombstones skipped: --tombstones with --from-offset deletes their keys",
             err=True,
         )
     if result.dry_run or not count:
