@@ -95,8 +95,10 @@ GROUP_FULL: Final = "GROUP_MAX_SIZE_REACHED"
 FENCED: Final = "FENCED_INSTANCE_ID"
 UNRELEASED: Final = "UNRELEASED_INSTANCE_ID"
 STILL_RUNS: Final = (FENCED, "UNKNOWN_MEMBER_ID")
-REJOIN_MS: Final = 3_000
-"""Longest time in ms from a rejected request of a client to its next join without a restart."""
+RETRY_MS: Final = 3_000
+"""Longest time in ms from the rejected request of a client to its next join, if both processes have one client id."""
+REJOIN_MS: Final = 60_000
+"""Longest time in ms from the rejected request of a client to its next join, if the client ids differ."""
 """Errors of requests from a replaced process. Heartbeats of some clients (aiokafka) contain no instance id."""
 
 
@@ -364,11 +366,11 @@ class Takeover:
         return bool(self.refused) or self.repeats
 
     def is_reversed_by(self, later: journal.StaticReplaced) -> bool:
-        """Return whether the old process joins again: same client, within seconds of its rejected request."""
-        if not self.refused:
+        """Return whether the old process joins again: the client of its rejected request, soon after that request."""
+        if not self.refused or later.member.client != self.refused[-1].member.client:
             return False
-        rejected = self.refused[-1]
-        return later.member.client == rejected.member.client and later.at_ms - rejected.at_ms <= REJOIN_MS
+        is_other = later.member.client != self.member.client
+        return later.at_ms - self.refused[-1].at_ms <= (REJOIN_MS if is_other else RETRY_MS)
 
     @property
     def cause(self) -> str:

@@ -23,9 +23,9 @@ def stage():
     return stage
 
 
-def replace(stage):
+def replace(stage, client_id="st-0b"):
     stage.advance(2_000)
-    ticket = stage.join("", client_id="st-0b", instance_id="pay-0", connection=7)
+    ticket = stage.join("", client_id=client_id, instance_id="pay-0", connection=7)
     return stage.answer(ticket).member_id
 
 
@@ -66,14 +66,20 @@ def test_rejected_client_that_joins_again_at_once_is_probably_a_duplicate(stage)
     assert "right after a rejected request of the same client" in last.sentence
 
 
-@pytest.mark.parametrize(("client_id", "pause_ms"), [("st-0", 5_000), ("st-0b", 1_000)], ids=["later", "other client"])
+@pytest.mark.parametrize(
+    ("second", "third", "pause_ms"),
+    [("st-0", "st-0", 5_000), ("st-0b", "st-0", 61_000), ("st-0b", "st-0b", 1_000)],
+    ids=["one client id", "a minute later", "the second client"],
+)
 def test_replacement_after_a_proven_duplicate_is_a_restart_without_a_join_of_the_rejected_client(
-    stage, client_id, pause_ms
+    stage, second, third, pause_ms
 ):
-    replace(stage)
+    joined = replace(stage, second)
     stage.heartbeat(stage.first, stage.generation, client_id="st-0")
-    stage.advance(pause_ms)
-    stage.join("", client_id=client_id, instance_id="pay-0", connection=1)
+    for _ in range(0, pause_ms, 5_000):
+        stage.advance(min(5_000, pause_ms))
+        stage.heartbeat(joined, stage.generation, client_id=second)
+    stage.join("", client_id=third, instance_id="pay-0", connection=1)
 
     first, last = findings_of(stage)
 

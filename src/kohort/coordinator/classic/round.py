@@ -35,7 +35,7 @@ SUBSCRIPTIONS_COMPARED: Final = 8
 
 
 def refuse_join(request: GroupRequest, code: ErrorCode, member_id: str | None = None) -> Reply:
-    """Refuse a JoinGroup with ``code``. ``member_id``: member id in the response; None: member id in the request."""
+    """Refuse a JoinGroup with ``code``. The response has ``member_id``, or by default the member id of the request."""
     message = request.message_as(JoinGroupRequest)
     name = None if request.api_version >= FIRST_JOIN_WITHOUT_PROTOCOL else ""
     known_id = message.member_id if member_id is None else member_id

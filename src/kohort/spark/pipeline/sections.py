@@ -107,7 +107,7 @@ class YamlSection:
         return _plain(self._entries.pop(key)[0]) if key in self._entries else default
 
     def names(self) -> list[str]:
-        """Return the remaining keys of a section whose keys are chosen by the user, such as ``sources``."""
+        """Return the keys that are not taken yet. In a section such as ``sources`` they are names that the user chose."""
         return list(self._entries)
 
     def error(self, problem: str, line: int = 0) -> PipelineError:

@@ -33,7 +33,7 @@ def test_ledger_balances_input_rows_with_output_rows_dead_letters_and_dropped_ro
     assert (ledger.dropped, ledger.quarantined, ledger.balanced) == ({"negative": 2}, {"no id": 2}, True)
 
 
-def test_ledger_reports_rows_lost_in_a_step_without_the_filters_setting() -> None:
+def test_ledger_reports_rows_that_are_missing_after_a_step_that_must_not_filter() -> None:
     entry = balanced()
     entry.stepped, entry.passed, entry.sinks = marked(2, 3, 4), marked(4), {"table": 1, "topic": 1}
 
