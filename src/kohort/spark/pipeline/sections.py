@@ -107,7 +107,7 @@ class YamlSection:
         return _plain(self._entries.pop(key)[0]) if key in self._entries else default
 
     def names(self) -> list[str]:
-        """Return the keys that are not taken yet. In a section such as ``sources`` they are names that the user chose."""
+        """Return the keys that are not taken yet. In a section such as ``sources``, the user chooses them."""
         return list(self._entries)
 
     def error(self, problem: str, line: int = 0) -> PipelineError:
@@ -123,7 +123,7 @@ class YamlSection:
                 raise self.error(f"unknown key {key!r} in {self.name}{hint}", line)
 
     def note_parent_keys(self, *keys: str) -> None:
-        """Note the valid keys of the parent section: the error for one of them in this section then names the parent."""
+        """Note the valid keys of the parent section: the error for one of them in this section names that section."""
         self._parent_keys = keys
 
 
