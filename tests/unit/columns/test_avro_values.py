@@ -17,6 +17,7 @@ pytest.importorskip("numba")
 fastavro = pytest.importorskip("fastavro")
 
 from kohort import AvroFormat, UndecodableValue, UsageError  # noqa: E402 - behind importorskip
+from kohort.columns.avro_values.decoder import decoder_of  # noqa: E402 - behind importorskip
 from kohort.columns.layout import Layout  # noqa: E402 - behind importorskip
 from kohort.schemas.framing import VALUE_HEADER, reference_bytes  # noqa: E402 - behind importorskip
 
@@ -480,3 +481,38 @@ def test_floats_of_ints_are_promoted():
     assert read([struct.pack("<f", 0.1)], "float", "double") == [
         {"value": struct.unpack("f", struct.pack("f", 0.1))[0]}
     ]
+
+
+def test_client_of_a_registry_resolves_schemas_and_references():
+    registry = pytest.importorskip("confluent_kafka.schema_registry")
+    client = registry.SchemaRegistryClient.new_client({"url": "mock://avro"})
+    money = record(field("cents", "long"), name="shop.Money")
+    order = record(field("id", "int"), field("price", "shop.Money"), name="shop.Order")
+    client.register_schema("money", registry.Schema(json.dumps(money), "AVRO"))
+    reference = registry.SchemaReference("shop.Money", "money", 1)
+    schema_id = client.register_schema("orders-value", registry.Schema(json.dumps(order), "AVRO", [reference]))
+    protobuf_id = client.register_schema("p-value", registry.Schema('syntax = "proto3";', "PROTOBUF"))
+    values = [framed(schema_id, b"\2\4"), framed(protobuf_id, b""), framed(99, b"")]
+
+    found = finished(AvroFormat(registry=client), values[:1])
+    assert found.to_pylist() == [{"id": 1, "price": {"cents": 2}}]
+    reasons = finished(AvroFormat(registry=client), values, avro_errors=True).column("avro_error").to_pylist()
+    assert reasons == [
+        None,
+        f"schema {protobuf_id}: the schema has type PROTOBUF, not AVRO",
+        "schema 99 is unknown to the registry",
+    ]
+
+
+def test_one_huge_value_does_not_enlarge_the_buffers_of_later_batches():
+    schema = record(field("l", {"type": "array", "items": "long"}), field("t", "string"))
+    decoder = decoder_of(AvroFormat(json.dumps(schema), framing="none"))
+    huge = encoded(schema, {"l": [0] * 100_000, "t": "x" * 100_000})
+    decoder.decode(pa.array([huge]), None)
+
+    small = pa.array([encoded(schema, {"l": [0], "t": "x"})] * 10_000)
+    before = pa.total_allocated_bytes()
+    kept = decoder.decode(small, None)
+
+    assert kept.problems == {}
+    assert pa.total_allocated_bytes() - before < 2_000_000

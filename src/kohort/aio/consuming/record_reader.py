@@ -106,7 +106,7 @@ class RecordReader:
         for i, fetched in enumerate(taken):
             try:
                 decoded = fetched.decode_arrow(check_crcs=self._check_crcs, layout=layout)
-            except BaseException:  # put the records back, for example after an error of a schema registry
+            except Exception:  # put the records back, for example after an error of a schema registry
                 with self._guard:
                     self._machine.put_back(taken[i:])
                 if batches:

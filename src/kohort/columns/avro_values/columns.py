@@ -181,12 +181,12 @@ class Columns:
         return Column(self, reader, name, level, nullable=nullable, has_mask=nullable and reader.kind != "null")
 
     def seen(self, slot: int) -> float:
-        """Return the largest number of entries of a slot per row so far."""
+        """Return the largest number of entries of a slot per byte of values so far."""
         return float(self._seen[slot])
 
-    def remember(self, counts: Any) -> None:
-        if counts[ROWS]:
-            self._seen = np.maximum(self._seen, counts / counts[ROWS])
+    def remember(self, counts: Any, size: int) -> None:
+        """Note the entries of each slot in a block of ``size`` bytes."""
+        self._seen = np.maximum(self._seen, counts / max(size, LEAST_ROOM))
 
 
 class Room:
@@ -206,11 +206,10 @@ class Room:
             self._of_slot[column.level].append(column)
         self._texts = {column.slot: column for column in columns.all if column.layout == TEXT}
         self.reserve(ROWS, rows)
-        share = size // max(len(self._texts), 1)
+        self._size = size
         for slot in range(1, columns.slots):
-            seen = columns.seen(slot) * rows
-            least = share // 4 if slot in self._texts else rows
-            self.reserve(slot, int(min(max(seen * 1.1, least) + LEAST_ROOM, INT32_MAX)))
+            guess = columns.seen(slot) * size * 1.1 or size // (4 * columns.slots)
+            self.reserve(slot, int(min(guess + LEAST_ROOM, INT32_MAX)))
 
     def reserve(self, slot: int, entries: int) -> None:
         """Grow the buffers of a slot. Raises AvroProblem if an Arrow column cannot have so many entries."""
@@ -245,7 +244,7 @@ class Room:
 
     def arrays(self, valid_rows: Any) -> list[Any]:
         """Return the output columns. ``valid_rows``: mask of the rows that were decoded."""
-        self.columns.remember(self.counts)
+        self.columns.remember(self.counts, self._size)
         for column in self.columns.all:
             if column.layout == TEXT:
                 self.buffers[column.place, "data"].resize(int(self.counts[column.slot]))

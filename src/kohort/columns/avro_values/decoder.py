@@ -11,13 +11,16 @@ import pyarrow.compute as pc
 from kohort.columns.avro_values.format import AvroFormat
 from kohort.columns.avro_values.program import Program
 from kohort.columns.avro_values.reader import AvroReader, schema_ids
-from kohort.columns.avro_values.schema import AvroProblem, parse_schema
+from kohort.columns.avro_values.schema import AvroProblem, Type, parse_schema
 from kohort.columns.conversions import REASON_MOST, Decoded
 from kohort.errors import UndecodableValue, UsageError
 from kohort.schemas.framing import VALUE_HEADER, SchemaRef, read_frame
 
 PREFIX_BYTES: Final = 5
 NO_ID: Final = -1
+READER: Final = "reader"
+DECODER: Final = "decoder"
+"""Keys of dicts whose ``setdefault`` lets one thread win."""
 NO_FRAME: Final = "no schema id: expected byte 00 and an id of 4 bytes before the value"
 PROGRAMS_MOST: Final = 1000
 """Limit of the kept programs."""
@@ -53,15 +56,17 @@ class AvroDecoder:
 
     def __init__(self, avro: AvroFormat) -> None:
         self._format = avro
-        self._reader: AvroReader | None = None
+        self._readers: dict[str, AvroReader] = {}
         self._programs: dict[SchemaRef, Program | str] = {}
-        if avro.schema is not None:
-            self._set_reader(avro.schema)
-        if avro.framing == "none":
-            assert avro.schema is not None
-            self._programs[NO_ID] = self._compiled(avro.schema)
-            if isinstance(self._programs[NO_ID], str):
-                raise UsageError(f"schema: {self._programs[NO_ID]}")
+        if avro.schema is None:
+            return
+        try:
+            schema = parse_schema(avro.schema)
+            self._set_reader(schema)
+            if avro.framing == "none":
+                self._programs[NO_ID] = self._readers[READER].program(schema)
+        except AvroProblem as problem:
+            raise UsageError(f"schema: {problem}") from None
 
     @property
     def schema(self) -> pa.Schema | None:
@@ -83,10 +88,11 @@ class AvroDecoder:
             if headers is not None:
                 _read_headers(headers, found)
         programs, entries = self._entries(found, ~np.asarray(values.is_null()))
-        if self._reader is None:
+        reader = self._reader
+        if reader is None:
             return Decoded([], found.problems)
         try:
-            decoded = self._reader.decode(values, found.skips, programs, entries)
+            decoded = reader.decode(values, found.skips, programs, entries)
         except AvroProblem as problem:
             raise UsageError(f"{problem}: read less with max_bytes=") from None
         for row, reason in decoded.problems.items():
@@ -133,41 +139,33 @@ class AvroDecoder:
         if known is not None:
             return known
         try:
-            text = self._format.writer_schema(reference)
+            writer = parse_schema(*self._format.writer_schema(reference))
+            if self._reader is None:
+                self._set_reader(writer)
+            found: Program | str = self._readers[READER].program(writer)
         except LookupError:
             return f"schema {reference} is unknown to the registry"
-        try:
-            if self._reader is None:
-                self._set_reader(text)
-            found = self._compiled(text)
-        except UsageError as error:
-            found = str(error)
+        except AvroProblem as problem:
+            found = str(problem)
         if isinstance(found, str):
             found = self._with_schema(found, reference)
         if len(self._programs) >= PROGRAMS_MOST:
             self._programs.clear()
         return self._programs.setdefault(reference, found)
 
-    def _set_reader(self, text: str) -> None:
-        try:
-            self._reader = AvroReader(parse_schema(text))
-        except AvroProblem as problem:
-            raise UsageError(f"Avro schema: {problem}") from None
+    @property
+    def _reader(self) -> AvroReader | None:
+        return self._readers.get(READER)
 
-    def _compiled(self, text: str) -> Program | str:
-        assert self._reader is not None
-        try:
-            return self._reader.program(parse_schema(text))
-        except AvroProblem as problem:
-            return str(problem)
+    def _set_reader(self, reader: Type) -> None:
+        """Set the reader, once: another thread may have set it, and compiled programs for its columns."""
+        self._readers.setdefault(READER, AvroReader(reader))
 
 
 def decoder_of(avro: AvroFormat) -> AvroDecoder:
     """Return the decoder of a format, which keeps the compiled schemas."""
-    if avro.decoder is None:
-        avro.decoder = AvroDecoder(avro)
-    found: AvroDecoder = avro.decoder
-    return found
+    found: AvroDecoder | None = avro.decoders.get(DECODER)
+    return found or avro.decoders.setdefault(DECODER, AvroDecoder(avro))
 
 
 def _distinct(ids: Any) -> tuple[list[int], Any]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from kohort.columns.avro_values.schema import AvroProblem, parse_schema
+from kohort.columns.avro_values.writers import WriterSchemas, check_schema, is_source, writer_schema
 from kohort.errors import UsageError
 from kohort.schemas.framing import SchemaRef
 
-WriterSchemas = Callable[[Any], str]
-"""Function that returns the text of a schema by its id, or by its GUID as text. Raises LookupError if unknown."""
 FRAMINGS: Final = ("prefix", "header", "none")
 
 
@@ -20,9 +17,10 @@ class AvroFormat:
     ``schema``: reader's schema as JSON text, whose fields become columns. Without it, the first batch decides: the
     schema with the highest id in it is the reader's schema from then on.
 
-    ``registry``: writers' schemas by id, as a mapping or a function that returns the text of a schema. A function runs
-    once for each id. It raises LookupError for an unknown id, which makes the value undecodable; other errors are
-    raised to the caller, and no record is lost.
+    ``registry``: writers' schemas by id: a blocking registry client with the methods of confluent-kafka's
+    ``SchemaRegistryClient``, a mapping, or a function that returns the text of a schema. It is asked once for each id.
+    An unknown id (LookupError of a function) makes the value undecodable; other errors are raised to the caller, and
+    the next call reads the same records.
 
     ``framing``: ``prefix`` for byte 00 and an id of 4 bytes before each value; ``header`` for the header
     ``__value_schema_id``, or else a prefix; ``none`` for values of one schema without an id.
@@ -37,34 +35,29 @@ class AvroFormat:
         self,
         schema: str | None = None,
         *,
-        registry: WriterSchemas | Mapping[Any, str] | None = None,
+        registry: WriterSchemas | None = None,
         framing: str = "prefix",
     ) -> None:
         if framing not in FRAMINGS:
             raise UsageError(f"framing={framing!r}: expected {', '.join(FRAMINGS)}")
         if framing == "none" and (schema is None or registry is not None):
             raise UsageError("framing='none' needs schema=, and no registry=: all values have this schema")
-        if framing != "none" and not (callable(registry) or isinstance(registry, Mapping)):
+        if framing != "none" and not is_source(registry):
             raise UsageError(
-                f"registry={registry!r:.80}: expected a function or mapping from schema ids to schemas;"
+                f"registry={registry!r:.80}: expected a registry client, a function or a mapping of schemas by id;"
                 " for values without ids set framing='none'"
             )
         self.schema = schema
         self.framing = framing
         self._registry = registry
-        self.decoder: Any = None
+        self.decoders: dict[str, Any] = {}
         if schema is not None:
-            try:
-                parse_schema(schema)
-            except AvroProblem as problem:
-                raise UsageError(f"schema: {problem}") from None
+            check_schema(schema)
 
-    def writer_schema(self, reference: SchemaRef) -> str:
-        """Return the text of a writer's schema. Raises LookupError for an unknown id or GUID."""
-        if isinstance(self._registry, Mapping):
-            return self._registry[reference]
+    def writer_schema(self, reference: SchemaRef) -> tuple[str, dict[str, str]]:
+        """Return the text of a writer's schema, and of its references by name. Raises as ``writers.writer_schema``."""
         assert self._registry is not None
-        return self._registry(reference)
+        return writer_schema(self._registry, reference)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "decoder": None}
+        return {**self.__dict__, "decoders": {}}

@@ -77,21 +77,27 @@ class Field:
         self.encoded: bytes | None = None
 
 
-def parse_schema(text: str) -> Type:
-    """Return the type of a schema in JSON. Raises AvroProblem."""
+def parse_schema(text: str, named: Mapping[str, str] | None = None) -> Type:
+    """Return the type of a schema in JSON. ``named``: texts of referenced schemas. Raises AvroProblem."""
+    return _Parser(named or {}).parse(_parsed(text), "", 0)
+
+
+def _parsed(text: str) -> Any:
     if not isinstance(text, str):
         raise AvroProblem(f"an Avro schema is JSON text, not {type(text).__name__}")
     if len(text) > TEXT_MOST:
         raise AvroProblem(f"the Avro schema has {len(text)} characters, more than {TEXT_MOST}")
     try:
-        given = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
+        if text.strip() in LEAST_BYTES:  # Java's registry sends the name of a primitive type without quotes
+            return text.strip()
         raise AvroProblem(f"the Avro schema is not JSON: {error}") from None
-    return _Parser().parse(given, "", 0)
 
 
 class _Parser:
-    def __init__(self) -> None:
+    def __init__(self, references: Mapping[str, str]) -> None:
+        self._references = references
         self._named: dict[str, Type] = {}
         self._open: set[str] = set()
 
@@ -99,7 +105,7 @@ class _Parser:
         if depth > DEPTH_MOST:
             raise AvroProblem(f"the Avro schema is nested more than {DEPTH_MOST} levels deep")
         if isinstance(given, str):
-            return self._reference(given, space)
+            return self._reference(given, space, depth)
         if isinstance(given, list):
             return self._union(given, space, depth)
         if not isinstance(given, dict) or "type" not in given:
@@ -114,16 +120,19 @@ class _Parser:
         inner = self.parse(kind, space, depth + 1)
         return _with_logical(inner, given) if isinstance(kind, str) and kind in LEAST_BYTES else inner
 
-    def _reference(self, name: str, space: str) -> Type:
+    def _reference(self, name: str, space: str, depth: int) -> Type:
         if name in LEAST_BYTES:
             return Type(name, least=LEAST_BYTES[name])
         full = _full_name(name, space)
         known = full if full in self._named or full in self._open else name
         if known in self._open:
             raise AvroProblem(f"record {known!r} contains itself: a column cannot have a recursive type")
-        if known not in self._named:
-            raise AvroProblem(f"unknown Avro type {name!r}")
-        return self._named[known]
+        if known in self._named:
+            return self._named[known]
+        for referenced in (full, name):
+            if referenced in self._references:
+                return self.parse(_parsed(self._references[referenced]), "", depth + 1)
+        raise AvroProblem(f"unknown Avro type {name!r}")
 
     def _union(self, given: list[Any], space: str, depth: int) -> Type:
         made = Type("union")
