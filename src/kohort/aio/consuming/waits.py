@@ -192,7 +192,7 @@ class ConsumerWaits(Waits):
         return None
 
     def wait(self, ready: Callable[[], T | None], timeout_ms: int) -> T | None:
-        """Wait until ``ready`` returns a value, without polling: rebalances make no progress meanwhile.
+        """Wait until ``ready`` returns a value. A wait is no ``poll()``: rebalances make no progress during it.
 
         Calls ``ready`` under the lock.
         """

@@ -136,7 +136,7 @@ class TasksByKey:
         self._claim._changed.set()
 
     async def _finish(self) -> None:
-        """Wait for the started records. Cancel them if the session cancels the claim's task."""
+        """Wait until the running handlers end. Cancel the handlers if the session cancels the claim's task."""
         tasks = [*self._tasks]
         if not tasks:
             return

@@ -287,7 +287,7 @@ class Connection:
         return has_longer_timeout and self._buffers.is_begun
 
     def _limit_rest(self, pending: PendingRequest, now_ms: int) -> None:
-        """Limit the time between the first and the last byte of a response to request.timeout.ms.
+        """Expect the last byte of a response within request.timeout.ms of its first byte.
 
         The response to a JoinGroup may begin after minutes, but must then arrive quickly. In Kafka's client a corrupted
         length delays the response for max.poll.interval.ms.
@@ -452,7 +452,7 @@ class Connection:
             )
         pending = self.in_flight[0]
         if type(pending.unsent.request) is not FetchRequest:
-            # only records in a Fetch response are read in place; other fields outlive the buffer, so copy the frame
+            # Values of other responses are kept after the buffer is reused. Only records of a Fetch are read in place.
             frame = bytes(frame)
         if correlation_of(frame) != pending.correlation_id:
             raise ProtocolError(

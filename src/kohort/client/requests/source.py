@@ -44,7 +44,7 @@ class Promise(Generic[T]):
 
 
 ANY_NODE: Final = -1
-"""Node id of a request that any node can answer: the least loaded connected node, or a bootstrap address."""
+"""Node id in a request for any node. The client chooses the least loaded connected node, or a bootstrap address."""
 
 
 @dataclass(slots=True, eq=False)

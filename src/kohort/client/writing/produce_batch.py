@@ -23,7 +23,7 @@ _head = struct.Struct(">qiibI")
 _after_crc = struct.Struct(">hiqqqhii")
 _SMALL: Final = tuple(varint_bytes(value) for value in range(0x2000))
 _SIZED: Final = tuple((head, len(head) + size) for size, head in enumerate(_SMALL))
-"""Cache of length prefixes. ``_SIZED[n]`` has n as a varint, and the size of the varint plus n, in bytes."""
+"""Cache of length prefixes: entry n has the varint of n, and n plus the length of that varint, in bytes."""
 _NULL: Final = varint_bytes(-1)
 
 
