@@ -57,7 +57,7 @@ class AsyncConsumerWaits(Waits):
 
     @property
     def driver(self) -> Driver:
-        """Driver of the consumer's request engine. The first await creates it on the current event loop."""
+        """Driver of the consumer's request engine, created on the running event loop at the first use."""
         if self._driver is None:
             self._driver = Driver(self.machine.engine, tls=self._tls, clock=self._clock)
             notes = self.machine.notes

@@ -131,7 +131,9 @@ class RecordCalls:
             claim._session.check_damage(claim._state, fetched)
 
     def attempts(self, record: Record) -> RecordCall[bool]:
-        """Handle a record, or move it to another topic. False: the session ended before. Raises the last error.
+        """Handle a record in one or more attempts, or send it to a retry or dead-letter topic.
+
+        Returns False if the session ended first. Raises the error of the last attempt if the record has no such topic.
 
         A record that another group sent to a common retry topic is passed over.
         """

@@ -292,7 +292,7 @@ class Server:
         self._log.write(self.broker.take_notes(), self._clock.now_ms())
 
     def arm(self) -> None:
-        """Set the broker's timer, or move it to an earlier time. Never postpone it: a needless call is cheap."""
+        """Set the broker's timer, or move it to an earlier time. Never postpone it: an early timer is cheap."""
         if self._stopped:
             return
         wake_at_ms = earliest(self.broker.wake_at_ms, self._log.wake_at_ms)

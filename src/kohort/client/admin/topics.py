@@ -176,7 +176,7 @@ def describe_configs(
 
 
 def _batches(resources: Sequence[ConfigResource]) -> list[list[ConfigResource]]:
-    """Split resources into requests. Brokers get one request each; others have up to ``MAX_DESCRIBED`` resources."""
+    """Divide resources into requests: one for each broker, and one for each ``MAX_DESCRIBED`` other resources."""
     of_brokers = [[resource] for resource in resources if _node_of(resource) != ANY_NODE]
     others = [resource for resource in resources if _node_of(resource) == ANY_NODE]
     return of_brokers + [others[at : at + MAX_DESCRIBED] for at in range(0, len(others), MAX_DESCRIBED)]

@@ -57,7 +57,7 @@ class Failure(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, stack="", message=self.message[:100])
 
     def headers(self) -> list[Header]:
-        """Return the headers of this failure."""
+        """Return the headers of a dead-letter record that describe this failure."""
         facts = {
             "topic": self.topic,
             "partition": self.partition,
