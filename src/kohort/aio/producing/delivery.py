@@ -37,7 +37,7 @@ class Delivery(OtherNames, msgspec.Struct, eq=False):
     _index: int
     _owner: Owner
     _first: int | None = None
-    """Position in the batch of the first record of a delivery of many records; None for a delivery of one record."""
+    """Position of the first record in the batch, for a delivery of many records; None for a delivery of one record."""
 
     @property
     def topic(self) -> str:

@@ -21,7 +21,7 @@ class ConsumerMemberState(Enum):
     FENCED = "FENCED"
     """The coordinator fenced the member epoch; the callback for lost partitions is due."""
     PREPARE_LEAVING = "PREPARE_LEAVING"
-    """The callback for revoked partitions runs before the member leaves."""
+    """The callback for revoked partitions is running; the member leaves after it."""
     LEAVING = "LEAVING"
     """The member's last heartbeat (epoch -1 or -2) is due."""
     STALE = "STALE"

@@ -57,6 +57,6 @@ def _called(name: str, function: Callable[[Any], Any], record: Record, given: by
 
 
 def refuse_arrow(deserializers: Deserializers | None) -> None:
-    """Raise UsageError for a consumer with deserializers that reads Arrow batches."""
+    """Raise UsageError if a consumer reads Arrow batches but has deserializers."""
     if deserializers is not None:
         raise UsageError(NOT_FOR_ARROW)
