@@ -190,6 +190,41 @@ def test_handler_has_a_span_for_each_record(bootstrap: str, topic: str, recorder
         assert sum(s.attributes.get("messaging.batch.message_count", 1) for s in processed) == 3
 
 
+@pytest.mark.parametrize("face", ["threads", "tasks"])
+def test_each_attempt_of_handle_has_a_process_span(bootstrap: str, topic: str, recorder: TelemetryRecorder, face: str):
+    with kohort.Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send(topic, b"0", partition=0)
+        producer.send(topic, b"1", partition=0)
+    options = {"bootstrap_servers": bootstrap, "group_id": topic, "auto_offset_reset": "earliest"}
+    handled: list[bytes | None] = []
+    stop: list[Any] = []
+
+    def handle(record: kohort.Record) -> None:
+        handled.append(record.value)
+        if len(handled) == 1:
+            raise ValueError("the first attempt")
+        if record.value == b"1":
+            stop[0]()
+
+    async def story() -> None:
+        async with kohort.AsyncConsumerGroup(**options) as group:
+            stop.append(group.stop)
+            kohort.instrument(group, **recorder.providers)
+            await group.handle(topic, handle, delay_ms=1)
+
+    if face == "tasks":
+        asyncio.run(asyncio.wait_for(story(), 100))
+    else:
+        with kohort.ConsumerGroup(**options) as group:
+            stop.append(group.stop)
+            kohort.instrument(group, **recorder.providers)
+            group.handle(topic, handle, delay_ms=1)
+
+    processed = recorder.spans("process")
+    assert handled == [b"0", b"0", b"1"]
+    assert [s.attributes.get("error.type") for s in processed] == ["ValueError", None, None]
+
+
 def test_each_asyncio_task_has_its_own_context(bootstrap: str, topic: str, recorder: TelemetryRecorder):
     traces = {}
 

@@ -16,7 +16,6 @@ from typing import Any, Final, Protocol, TypeVar
 from kohort.aio.calls import Run
 from kohort.aio.consuming.consumer_calls import checked_topics
 from kohort.aio.group.session_state import Session, SessionState
-from kohort.aio.system import wall_ms
 from kohort.client.admin.model import ConfigEntry, ConfigResource, NewTopic
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.handling.failures import Failure, without_failure
@@ -50,7 +49,9 @@ RecordCall = Generator[Run | Pause, Any, R]
 
 
 class Clients(Protocol):
-    """Clients of a face: its producer and admin client, and its wait for a delivery."""
+    """Clients of a face: its producer and admin client, its wait for a delivery, and the wall clock."""
+
+    def now_ms(self) -> int: ...
 
     def producer(self, options: Mapping[str, Any], /) -> Any: ...
 
@@ -139,7 +140,7 @@ class RecordCalls:
         """
         if self.rules.is_foreign(record):
             return True
-        wait_ms = self.rules.wait_ms(record, wall_ms())
+        wait_ms = self.rules.wait_ms(record, self._clients.now_ms())
         if wait_ms and not (yield Pause(wait_ms)):
             return False
         attempt = self.rules.attempt(record)
@@ -150,7 +151,7 @@ class RecordCalls:
                 error = failed
             else:
                 return True
-            after = self.rules.after(record, error, attempt, wall_ms())
+            after = self.rules.after(record, error, attempt, self._clients.now_ms())
             if after is None:
                 raise error
             if isinstance(after, MoveRecord):
@@ -167,7 +168,7 @@ class RecordCalls:
             try:
                 decoded.append(self._decoded(record))
             except UndecodableValue as error:
-                after = self.rules.after(record, error, self.config.attempts, wall_ms())
+                after = self.rules.after(record, error, self.config.attempts, self._clients.now_ms())
                 if not isinstance(after, MoveRecord):
                     fetched.undecodable = error
                     records = records[:at]
@@ -186,7 +187,10 @@ class RecordCalls:
                 error = failed
             else:
                 return True
-            afters = [(raw[r.offset], self.rules.after(raw[r.offset], error, attempt, wall_ms())) for r in decoded]
+            afters = [
+                (raw[r.offset], self.rules.after(raw[r.offset], error, attempt, self._clients.now_ms()))
+                for r in decoded
+            ]
             moves = [(record, after) for record, after in afters if isinstance(after, MoveRecord)]
             if moves:
                 yield from self._move(moves)

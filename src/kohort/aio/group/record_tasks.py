@@ -12,12 +12,14 @@ from kohort.aio.group.record_calls import Pause, RecordCalls, mark, read
 from kohort.aio.group.session_state import Session
 from kohort.aio.producing.async_producer import AsyncProducer
 from kohort.aio.producing.delivery import Delivery
+from kohort.aio.system import wall_ms
 from kohort.client.handling.keyed_records import KeyedRecords
 from kohort.client.reading.subscription import PartitionState
 from kohort.model import Record
 
 
 class AsyncClients:
+    now_ms = staticmethod(wall_ms)
     producer = AsyncProducer
     admin = AsyncAdmin
 

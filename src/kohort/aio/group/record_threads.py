@@ -13,12 +13,14 @@ from kohort.aio.group.record_calls import Pause, RecordCalls, mark, read
 from kohort.aio.group.session_state import WAIT_SLICE_S, Session
 from kohort.aio.producing.delivery import Delivery
 from kohort.aio.producing.producer import Producer
+from kohort.aio.system import wall_ms
 from kohort.client.handling.keyed_records import KeyedRecords
 from kohort.client.reading.subscription import PartitionState
 from kohort.model import Record
 
 
 class BlockingClients:
+    now_ms = staticmethod(wall_ms)
     producer = Producer
     admin = Admin
 
