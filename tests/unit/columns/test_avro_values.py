@@ -516,3 +516,53 @@ def test_one_huge_value_does_not_enlarge_the_buffers_of_later_batches():
 
     assert kept.problems == {}
     assert pa.total_allocated_bytes() - before < 2_000_000
+
+
+def test_arrow_schema_selects_fields_and_their_types():
+    kinds: dict[str, tuple[Any, Any, Any]] = {
+        "color": ({"type": "enum", "name": "E", "symbols": ["red", "blue"]}, "blue", pa.string()),
+        "code": ({"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"}, bytes(16), pa.string()),
+        "count": ("int", 5, pa.int64()),
+        "price": (
+            {"type": "fixed", "name": "D", "size": 4, "logicalType": "decimal", "precision": 5, "scale": 2},
+            Decimal("1.25"),
+            pa.decimal128(9, 2),
+        ),
+        "raw": ({"type": "fixed", "name": "F", "size": 2}, b"ab", pa.binary(2)),
+        "at": ({"type": "long", "logicalType": "timestamp-millis"}, 1000, pa.timestamp("us", "UTC")),
+        "tags": ({"type": "array", "items": "string"}, ["a"], pa.list_(pa.field("element", pa.string()))),
+        "map": ({"type": "map", "values": "int"}, {"k": 1}, pa.map_(pa.string(), pa.int32())),
+        "inner": (
+            record(field("x", "int"), field("y", "int"), name="I"),
+            {"x": 1, "y": 2},
+            pa.struct([("y", pa.int32())]),
+        ),
+        "absent": (None, None, pa.float64()),
+    }
+    writer = record(field("skipped", "string"), *(field(name, kind[0]) for name, kind in kinds.items() if kind[0]))
+    value = encoded(writer, {"skipped": "x", **{name: kind[1] for name, kind in kinds.items()}})
+    wanted = pa.schema([(name, kind[2]) for name, kind in kinds.items()])
+
+    found = finished(AvroFormat(wanted, registry={1: json.dumps(writer)}), [framed(1, value), None])
+
+    assert found.schema == wanted
+    row, nothing = found.to_pylist()
+    assert nothing == dict.fromkeys(wanted.names)
+    assert (row["color"], row["code"]) == ("blue", "00000000-0000-0000-0000-000000000000")
+    assert (row["count"], row["price"], row["raw"], row["absent"]) == (5, Decimal("1.25"), b"ab", None)
+    assert (row["tags"], row["map"], row["inner"]) == (["a"], [("k", 1)], {"y": 2})
+    assert row["at"] == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
+
+
+def test_arrow_schema_refuses_types_without_avro_and_missing_fields():
+    with pytest.raises(UsageError, match="column 'a': int8 cannot be read from Avro"):
+        Layout(avro=AvroFormat(pa.schema([("a", pa.int8())]), registry={}))
+    with pytest.raises(UsageError, match="needs schema= as Avro text"):
+        AvroFormat(pa.schema([("a", pa.int32())]), framing="none")
+    with pytest.raises(UsageError, match=r"JSON text or a pyarrow\.Schema, not list"):
+        AvroFormat([], registry={})
+    needed = AvroFormat(
+        pa.schema([pa.field("b", pa.int32(), nullable=False)]), registry={1: json.dumps(record(field("a", "int")))}
+    )
+    with pytest.raises(UndecodableValue, match="'b' is missing in the writer's schema"):
+        finished(needed, [framed(1, b"\2")])

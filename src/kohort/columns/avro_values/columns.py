@@ -138,8 +138,11 @@ def _fixed_type(reader: Type) -> Any:
 class Columns:
     """All columns of a reader's schema. ``top``: output columns; ``root``: column of the whole value."""
 
-    def __init__(self, reader: Type) -> None:
-        """Create the columns of a record's fields, or one column ``value`` of another type. Raises AvroProblem."""
+    def __init__(self, reader: Type, target: pa.Schema | None = None) -> None:
+        """Create the columns of a record's fields, or one column ``value`` of another type. Raises AvroProblem.
+
+        ``target``: Arrow schema that the reader was made from; its types may name items of lists differently.
+        """
         self.all: list[Column] = []
         self.slots = 1
         if reader.kind == "record":
@@ -150,7 +153,8 @@ class Columns:
             self.top = [self.root]
         if not self.top:
             raise AvroProblem("the record of the Avro schema has no field")
-        self.schema = pa.schema([column.field.with_nullable(True) for column in self.top])
+        made = pa.schema([column.field.with_nullable(True) for column in self.top])
+        self.schema = made if target is None else pa.schema([field.with_nullable(True) for field in target])
         self._seen = np.zeros(self.slots)
 
     def added(self, column: Column) -> int:
@@ -249,6 +253,7 @@ class Room:
             if column.layout == TEXT:
                 self.buffers[column.place, "data"].resize(int(self.counts[column.slot]))
         all_valid = valid_rows.all()
-        return [
-            column.built(self.buffers, self.counts, None if all_valid else valid_rows) for column in self.columns.top
-        ]
+        rows = None if all_valid else valid_rows
+        made = [column.built(self.buffers, self.counts, rows) for column in self.columns.top]
+        pairs = zip(made, self.columns.schema.types, strict=True)
+        return [array if array.type == kind else array.cast(kind) for array, kind in pairs]

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kohort.columns.avro_values.arrow_schema import reader_type
 from kohort.columns.avro_values.format import AvroFormat
 from kohort.columns.avro_values.program import Program
 from kohort.columns.avro_values.reader import AvroReader, schema_ids
@@ -61,8 +62,9 @@ class AvroDecoder:
         if avro.schema is None:
             return
         try:
-            schema = parse_schema(avro.schema)
-            self._set_reader(schema)
+            is_arrow = isinstance(avro.schema, pa.Schema)
+            schema = reader_type(avro.schema) if is_arrow else parse_schema(avro.schema)
+            self._set_reader(schema, avro.schema if is_arrow else None)
             if avro.framing == "none":
                 self._programs[NO_ID] = self._readers[READER].program(schema)
         except AvroProblem as problem:
@@ -157,9 +159,9 @@ class AvroDecoder:
     def _reader(self) -> AvroReader | None:
         return self._readers.get(READER)
 
-    def _set_reader(self, reader: Type) -> None:
+    def _set_reader(self, reader: Type, target: pa.Schema | None = None) -> None:
         """Set the reader, once: another thread may have set it, and compiled programs for its columns."""
-        self._readers.setdefault(READER, AvroReader(reader))
+        self._readers.setdefault(READER, AvroReader(reader, target))
 
 
 def decoder_of(avro: AvroFormat) -> AvroDecoder:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from kohort.columns.avro_values.writers import WriterSchemas, check_schema, is_source, writer_schema
+from kohort.columns.avro_values.writers import check_schema, is_source, writer_schema
 from kohort.errors import UsageError
 from kohort.schemas.framing import SchemaRef
+
+if TYPE_CHECKING:
+    import pyarrow
 
 FRAMINGS: Final = ("prefix", "header", "none")
 
@@ -14,7 +17,8 @@ FRAMINGS: Final = ("prefix", "header", "none")
 class AvroFormat:
     """Format of Avro values, for ``poll_arrow(avro=)`` and ``iter_arrow(avro=)``.
 
-    ``schema``: reader's schema as JSON text, whose fields become columns. Without it, the first batch decides: the
+    ``schema``: reader's schema, whose fields become columns: Avro as JSON text, or a pyarrow.Schema that selects fields
+    of the writers in the types of their columns. Without it, the first batch decides: the
     schema with the highest id in it is the reader's schema from then on.
 
     ``registry``: writers' schemas by id: a blocking registry client with the methods of confluent-kafka's
@@ -33,15 +37,15 @@ class AvroFormat:
 
     def __init__(
         self,
-        schema: str | None = None,
+        schema: str | pyarrow.Schema | None = None,
         *,
-        registry: WriterSchemas | None = None,
+        registry: Any = None,
         framing: str = "prefix",
     ) -> None:
         if framing not in FRAMINGS:
             raise UsageError(f"framing={framing!r}: expected {', '.join(FRAMINGS)}")
-        if framing == "none" and (schema is None or registry is not None):
-            raise UsageError("framing='none' needs schema=, and no registry=: all values have this schema")
+        if framing == "none" and (not isinstance(schema, str) or registry is not None):
+            raise UsageError("framing='none' needs schema= as Avro text, and no registry=: all values have this schema")
         if framing != "none" and not is_source(registry):
             raise UsageError(
                 f"registry={registry!r:.80}: expected a registry client, a function or a mapping of schemas by id;"
@@ -51,8 +55,10 @@ class AvroFormat:
         self.framing = framing
         self._registry = registry
         self.decoders: dict[str, Any] = {}
-        if schema is not None:
+        if isinstance(schema, str):
             check_schema(schema)
+        elif schema is not None and not hasattr(schema, "types"):
+            raise UsageError(f"schema= takes Avro as JSON text or a pyarrow.Schema, not {type(schema).__name__}")
 
     def writer_schema(self, reference: SchemaRef) -> tuple[str, dict[str, str]]:
         """Return the text of a writer's schema, and of its references by name. Raises as ``writers.writer_schema``."""

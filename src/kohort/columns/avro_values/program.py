@@ -5,7 +5,7 @@ between strings and bytes, symbols of enums, branches of unions. Four points go 
 
 - Names of records, enums and fixed types must match only to select the branch of a union.
 - Units of timestamps and times are converted, from the writer's to the reader's.
-- Decimals must have the same scale. The value must fit the reader's precision.
+- Decimals must have the same scale, and may be bytes or fixed. The value must fit the reader's precision.
 - Where a branch of the writer's union does not match, only its values are bad.
 """
 
@@ -19,30 +19,13 @@ import numpy as np
 
 from kohort.columns.avro_values import operations as op
 from kohort.columns.avro_values.columns import COLUMN_WORDS, FIXED, NULL, PER_SECOND, STRUCT, Column, unit_of
-from kohort.columns.avro_values.defaults import default_of
-from kohort.columns.avro_values.schema import NO_DEFAULT, AvroProblem, Field, Type
+from kohort.columns.avro_values.defaults import default_of, encode_default
+from kohort.columns.avro_values.resolution import PROMOTIONS, branch_of, factor_of, source_of
+from kohort.columns.avro_values.schema import NO_DEFAULT, TEXT, AvroProblem, Field, Type
 
 INSTRUCTIONS_MOST: Final = 65_536
 BYTES_MOST: Final = 1 << 20
 FIXED_SIZES: Final = {"boolean": 1, "float": 4, "double": 8}
-PROMOTIONS: Final = {
-    ("int", "int"): op.INT,
-    ("int", "long"): op.LONG,
-    ("int", "float"): op.TO_FLOAT,
-    ("int", "double"): op.TO_DOUBLE,
-    ("long", "long"): op.LONG,
-    ("long", "float"): op.TO_FLOAT,
-    ("long", "double"): op.TO_DOUBLE,
-    ("float", "float"): op.FLOAT,
-    ("float", "double"): op.WIDEN,
-    ("double", "double"): op.DOUBLE,
-    ("boolean", "boolean"): op.BOOLEAN,
-    ("string", "string"): op.STRING,
-    ("bytes", "string"): op.STRING,
-    ("string", "bytes"): op.BYTES,
-    ("bytes", "bytes"): op.BYTES,
-}
-"""Instruction by the primitive types of writer and reader."""
 
 
 class Program:
@@ -131,7 +114,7 @@ class _Compiler:
                 raise AvroProblem(f"null cannot be read as {column.reader}")
             self.null(column)
         elif column.is_wide:
-            chosen = _branch(writer, column.reader.branches)
+            chosen = branch_of(writer, column.reader.branches)
             if column.has_mask:
                 self._emit(op.VALID, column)
             for place, member in enumerate(column.children):
@@ -189,14 +172,24 @@ class _Compiler:
             self._decimal(writer, column)
         elif reader.kind == "fixed" and writer.kind == "fixed" and reader.size == writer.size:
             self._emit(op.UUID if reader.logical == "uuid" else op.FIXED, column, 0, reader.size)
+        elif reader.logical == TEXT and writer.kind == "enum":
+            self._branches([partial(self._symbol, symbol, column) for symbol in writer.symbols])
+        elif reader.logical == TEXT and writer.logical == "uuid":
+            self._emit(op.UUID, column, 0, writer.size)
         elif reader.logical in ("time-millis", "time-micros") and writer.kind in ("int", "long"):
             self._time(writer, column)
-        elif (factor := _factor(writer, reader)) != 1:
+        elif (factor := factor_of(writer, reader)) != 1:
             self._emit(op.SCALED, column, factor, 0, 8)
         elif (writer.kind, reader.kind) in PROMOTIONS:
             self._emit(PROMOTIONS[writer.kind, reader.kind], column, int(writer.kind == "int"))
         else:
             raise AvroProblem(f"{writer} cannot be read as {reader}")
+
+    def _symbol(self, symbol: str, column: Column) -> None:
+        data = encode_default(Type("string"), symbol)
+        self._emit(op.CONSTANT, None, self._kept_bytes(data), len(data))
+        self._emit(op.STRING, column)
+        self._emit(op.CONSTANT_END)
 
     def _time(self, writer: Type, column: Column) -> None:
         reader = column.reader
@@ -208,21 +201,21 @@ class _Compiler:
 
     def _decimal(self, writer: Type, column: Column) -> None:
         reader = column.reader
-        if writer.kind != reader.kind or writer.size != reader.size:
+        if writer.kind not in ("bytes", "fixed"):
             raise AvroProblem(f"{writer} cannot be read as {reader}")
         if writer.logical == "decimal" and writer.scale != reader.scale:
             raise AvroProblem(f"a decimal of scale {writer.scale} cannot be read as one of scale {reader.scale}")
         words, limit = column.width // 8, 10**reader.precision
         numbers = [number >> (64 * i) & (1 << 64) - 1 for number in (-limit, limit) for i in range(words)]
         limits = self._kept_words([number - (1 << 64) if number >> 63 else number for number in numbers])
-        self._emit(op.DECIMAL, column, words, reader.size if reader.kind == "fixed" else -1, limits)
+        self._emit(op.DECIMAL, column, words, writer.size if writer.kind == "fixed" else -1, limits)
 
     def _record(self, writer: Type, column: Column, path: str) -> None:
         if column.has_mask:
             self._emit(op.VALID, column)
         left = {field.name: (field, child) for field, child in zip(column.reader.fields, column.children, strict=True)}
         written = {field.name for field in writer.fields}
-        source = {_source(field, written): field.name for field, _ in left.values()}
+        source = {source_of(field, written): field.name for field, _ in left.values()}
         for field in writer.fields:
             name = source.get(field.name)
             inside = f"{path}.{field.name}" if path else field.name
@@ -306,12 +299,6 @@ class _AtField(AvroProblem):
     """A problem whose message has the field."""
 
 
-def _source(field: Field, written: set[str]) -> str:
-    """Return the name of the writer's field for a reader's field."""
-    names = [name for name in (field.name, *sorted(field.aliases)) if name in written]
-    return names[0] if names else field.name
-
-
 def _least(writer: Type) -> int:
     """Return the smallest size of an item. Raises AvroProblem for 0: a few bytes could claim any number of items."""
     assert writer.items is not None
@@ -319,28 +306,3 @@ def _least(writer: Type) -> int:
     if not least:
         raise _AtField("a list of items without bytes, such as null, is not supported")
     return min(least, BYTES_MOST)
-
-
-def _factor(writer: Type, reader: Type) -> int:
-    """Return the factor between the units of two timestamps; negative to divide, 1 for other types."""
-    if "timestamp" not in writer.logical or "timestamp" not in reader.logical:
-        return 1
-    theirs, ours = PER_SECOND[unit_of(writer.logical)], PER_SECOND[unit_of(reader.logical)]
-    return ours // theirs if ours >= theirs else -(theirs // ours)
-
-
-def _branch(writer: Type, branches: tuple[Type, ...]) -> int:
-    """Return the branch of a reader's union for a writer's type: the same type, else the first that it promotes to."""
-    short = writer.name.rpartition(".")[2]
-    tests: list[Callable[[Type], bool]] = [
-        lambda branch: branch.name == writer.name or writer.name in branch.aliases,
-        lambda branch: branch.name.rpartition(".")[2] == short,
-    ]
-    for test in tests:
-        for place, branch in enumerate(branches):
-            if branch.kind == writer.kind and branch.size == writer.size and (not writer.name or test(branch)):
-                return place
-    for place, branch in enumerate(branches):
-        if writer.kind != branch.kind and (writer.kind, branch.kind) in PROMOTIONS:
-            return place
-    raise AvroProblem(f"{writer} is in no branch of the reader's union")

@@ -37,10 +37,9 @@ REASONS: Final = {
 class AvroReader:
     """Decoder of values into the columns of one reader's schema."""
 
-    def __init__(self, reader: Type) -> None:
-        """Create the columns. Raises AvroProblem."""
-        self.type = reader
-        self.columns = Columns(reader)
+    def __init__(self, reader: Type, target: Any = None) -> None:
+        """Create the columns. ``target``: Arrow schema that the reader was made from. Raises AvroProblem."""
+        self.columns = Columns(reader, target)
         self.schema = self.columns.schema
         self._nulls = null_program(self.columns.top)
 

@@ -32,6 +32,8 @@ DIGITS_MOST: Final = 76
 """Most digits of an Arrow decimal."""
 UUID_BYTES: Final = 16
 NO_DEFAULT: Final = object()
+TEXT: Final = "text"
+"""Logical type of a reader's string that also reads symbols of enums and UUIDs; no schema in JSON has it."""
 
 
 class AvroProblem(ValueError):

@@ -14,15 +14,15 @@ NOT_FOUND: Final = frozenset((404, 40401, 40402, 40403))
 """Codes of Confluent's REST API for an unknown subject, version or schema."""
 
 
-class RegistryClient(Protocol):
-    """Blocking client of a schema registry, with the methods of confluent-kafka's ``SchemaRegistryClient``."""
+class SchemaClient(Protocol):
+    """Blocking client of a schema registry, with the methods of confluent-kafka's ``SchemaSchemaClient``."""
 
     def get_schema(self, schema_id: int, /) -> Any: ...
     def get_schema_by_guid(self, guid: str, /) -> Any: ...
     def get_version(self, subject_name: str, version: int, /) -> Any: ...
 
 
-WriterSchemas = RegistryClient | Callable[[Any], str] | Mapping[Any, str]
+WriterSchemas = SchemaClient | Callable[[Any], str] | Mapping[Any, str]
 """Source of schemas by id, or by GUID as text. A function raises LookupError for an unknown schema."""
 
 
@@ -48,7 +48,7 @@ def writer_schema(registry: WriterSchemas, reference: SchemaRef) -> tuple[str, d
         raise
 
 
-def _from_client(registry: RegistryClient, reference: SchemaRef) -> tuple[str, dict[str, str]]:
+def _from_client(registry: SchemaClient, reference: SchemaRef) -> tuple[str, dict[str, str]]:
     found = registry.get_schema_by_guid(reference) if isinstance(reference, str) else registry.get_schema(reference)
     if hasattr(found, "__await__"):
         raise UsageError("registry= of an AvroFormat takes a blocking client, not one for asyncio")
@@ -60,7 +60,7 @@ def _from_client(registry: RegistryClient, reference: SchemaRef) -> tuple[str, d
     return found.schema_str, named
 
 
-def _collect(registry: RegistryClient, schema: Any, named: dict[str, str]) -> None:
+def _collect(registry: SchemaClient, schema: Any, named: dict[str, str]) -> None:
     """Add the texts of all references of a schema."""
     for reference in schema.references or ():
         if reference.name in named:
