@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from support.values.avro_values import AVRO_VALUES
+from support.values.change_values import CHANGE_VALUES, ChangeValue
 from support.values.csv_values import CSV_PAIRS, CSV_VALUES
 from support.values.json_times import JSON_TIMES
 from support.values.json_values import JSON_VALUES
@@ -59,6 +62,17 @@ type is milliseconds in a timestamp column, as for Spark.
 """
 
 
+CHANGE_RULES: Final = """
+One reader answers for `value.format=debezium` and for the runs, tests and dry runs of a pipeline:
+see [change events](../guides/change-events.md). With a schema in the record (`schemas.enable=true`,
+or Avro) the type of a field decides; it is Debezium's or Kafka Connect's. Without a schema the
+column decides, with `decimals` and `times` of `decode:`.
+
+| type of the field | value | column | result |
+|---|---|---|---|
+"""
+
+
 def values_page(made: str) -> str:
     """Return the page. ``made``: the line about the generation of pages."""
     json_values, csv_values = (*JSON_VALUES, *JSON_TIMES), (*CSV_VALUES, *CSV_PAIRS)
@@ -69,7 +83,7 @@ def values_page(made: str) -> str:
         if v.why
     ]
     parts = [
-        "# What a JSON, CSV or Avro value becomes\n",
+        "# What the value of a record becomes\n",
         made,
         HEAD,
         f"## JSON\n{JSON_RULES}",
@@ -85,8 +99,21 @@ def values_page(made: str) -> str:
         "\n### Results that are Spark's\n",
         "| Avro type | column | result |\n|---|---|---|",
         *avro,
+        f"\n## Change events\n{CHANGE_RULES}".rstrip("\n"),
+        *(f"| {_field(v)} | {_code(_json(v.value))} | {_code(v.type)} | {_result(v.kohort)} |" for v in CHANGE_VALUES),
     ]
     return "\n".join(parts) + "\n"
+
+
+def _field(value: ChangeValue) -> str:
+    if not value.schema:
+        return ", ".join(("no schema", *(_code(f"{key}: {setting}") for key, setting in value.settings.items())))
+    scale = value.more.get("parameters", {}).get("scale")
+    return _code(value.schema) + (f", scale {scale}" if scale else "")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, default=str) if not isinstance(value, Decimal) else str(value)
 
 
 def _differences(reader: str, values: Iterable[Value]) -> list[str]:

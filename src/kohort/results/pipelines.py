@@ -91,6 +91,7 @@ class LedgerReport(msgspec.Struct, frozen=True, kw_only=True):
 
     rows_in: int
     undecoded: int
+    skipped: int = 0
     filtered: int
     dropped: dict[str, int]
     quarantined: dict[str, int]

@@ -116,9 +116,12 @@ def reset(file: Path, outputs: bool, yes: bool) -> None:
 
 def _output_rows(pipeline: Pipeline) -> list[OwnedFiles]:
     from kohort.spark.pipeline.sinks.folder_claim import owned_files
+    from kohort.spark.pipeline.sinks.latest import LatestSink
     from kohort.spark.pipeline.sinks.parquet import ParquetSink
 
-    outputs: list[ParquetSink | Summary] = [s for s in pipeline.sinks if isinstance(s, ParquetSink)]
+    outputs: list[ParquetSink | LatestSink | Summary] = [
+        s for s in pipeline.sinks if isinstance(s, ParquetSink | LatestSink)
+    ]
     outputs += pipeline.summaries
     found = [owned_files(pipeline, output) for output in outputs]
     return [rows for rows in found if rows.files]

@@ -349,6 +349,7 @@ def _sink_line(ledger: Ledger, name: str) -> str:
         rows_in += f" + {ledger.waited[name]:,} from open windows"
     dead = ledger.undecoded + sum(ledger.quarantined.values())
     terms = [f"{dead:,} dead letters"]
+    terms += [f"{ledger.skipped:,} tombstones"] if ledger.skipped else []
     terms += [f"{sum(ledger.dropped.values()):,} dropped"] if ledger.dropped else []
     terms += [f"{ledger.filtered:,} filtered"] if ledger.filtered else []
     terms += [f"{ledger.late:,} late"] if ledger.late else []

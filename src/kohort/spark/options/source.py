@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ConfigError
+from kohort.spark.options.changes import ChangeOptions
 from kohort.spark.options.client import SERVERS, client_options
 from kohort.spark.options.offsets import OffsetsByTopic
 from kohort.spark.options.table import BY_LOWER_NAME, EARLIEST, LATEST, REFUSED, Start, parse_values
@@ -61,12 +62,31 @@ class SourceOptions:
     tombstones: str = "row"
     avro_schema: str = ""
     avro_framing: str = "none"
+    debezium_envelope: bool = True
+    debezium_decimals: str = ""
+    debezium_times: dict[str, str] = field(default_factory=dict)
+    debezium_key_schema: str = ""
+    key_format: str = "raw"
+    key_column: str = "key"
+    key_avro_schema: str = ""
     bad_records: str = "fail"
     dead_letter_topic: str = ""
     idle_wait_ms: int = 250
     poll_timeout_ms: int = 60_000
     offset_retries: int = 3
     offset_retry_ms: int = 10
+
+    @property
+    def changes(self) -> ChangeOptions:
+        """Settings of ``value.format=debezium``."""
+        return ChangeOptions(
+            self.debezium_envelope,
+            self.debezium_decimals,
+            self.debezium_times,
+            self.avro_schema,
+            self.debezium_key_schema,
+            self.avro_framing == "confluent",
+        )
 
     @property
     def commits(self) -> bool:
@@ -146,9 +166,17 @@ def _check_together(options: SourceOptions, *, streaming: bool, given: set[str])
     if options.bad_records == "dlq" and not options.dead_letter_topic:
         raise ConfigError("badRecords=dlq needs the option 'deadLetterTopic'")
     if options.value_format == "raw" and "badrecords" in given:
-        raise ConfigError("badRecords needs decoded values: set value.format to json, csv or avro")
-    if (options.value_format == "avro") != bool(options.avro_schema):
+        raise ConfigError("badRecords needs decoded values: set value.format to json, csv, avro or debezium")
+    _check_formats(options)
+
+
+def _check_formats(options: SourceOptions) -> None:
+    if options.value_format != "debezium" and (options.value_format == "avro") != bool(options.avro_schema):
         raise ConfigError("value.format=avro and the option 'value.avro.schema' must be set together")
+    if (options.key_format == "avro") != bool(options.key_avro_schema):
+        raise ConfigError("key.format=avro and the option 'key.avro.schema' must be set together")
+    if options.key_format != "raw" and options.value_format == "raw":
+        raise ConfigError("key.format needs decoded values: set value.format to json, csv, avro or debezium")
 
 
 def _check_member(options: SourceOptions, *, streaming: bool) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from kohort.config.options import unknown_option
 from kohort.errors import ConfigError
+from kohort.spark.options.changes import DECIMALS, KEY_TYPES, parse_times
 from kohort.spark.options.offsets import OffsetsByTopic, parse_offsets
 
 Start = str | OffsetsByTopic
@@ -275,17 +276,55 @@ TABLE: Final = (
     SparkOption(
         "value.format",
         "raw",
-        "format from which workers decode values into the columns of `.schema(...)`: raw, json, csv, avro",
-        choice("raw", "json", "csv", "avro"),
+        "format from which workers decode values into the columns of `.schema(...)`: raw, json, csv, avro, debezium",
+        choice("raw", "json", "csv", "avro", "debezium"),
     ),
-    SparkOption("value.avro.schema", "", "avro: the writer's schema, as JSON", text, "avro_schema"),
+    SparkOption("value.avro.schema", "", "avro, debezium: the writer's schema, as JSON", text, "avro_schema"),
     SparkOption(
         "value.avro.framing",
         "none",
-        "avro: confluent if each value starts with a zero byte and a schema id (the id is not looked up)",
+        "avro, debezium: confluent if each value starts with a zero byte and a schema id (the id is not looked up)",
         choice("none", "confluent"),
         "avro_framing",
     ),
+    SparkOption(
+        "value.debezium.envelope",
+        "true",
+        "debezium: false for rows that the transformation ExtractNewRecordState unwrapped",
+        flag,
+        "debezium_envelope",
+    ),
+    SparkOption(
+        "value.debezium.decimals",
+        "",
+        "debezium: the connector's decimal.handling.mode, for records without a schema: precise, string or double",
+        choice(*DECIMALS),
+        "debezium_decimals",
+    ),
+    SparkOption(
+        "value.debezium.times",
+        "",
+        "debezium: unit of integer times, for records without a schema: milliseconds, microseconds, nanoseconds or "
+        "isostring; or JSON with one for each column",
+        parse_times,
+        "debezium_times",
+    ),
+    SparkOption(
+        "value.debezium.keySchema",
+        "",
+        "debezium: the writer's schema of Avro keys, as JSON",
+        text,
+        "debezium_key_schema",
+    ),
+    SparkOption(
+        "key.format",
+        "raw",
+        "format from which workers decode keys into the column `key`: raw (no such column), text, int (4 bytes), "
+        "long (8 bytes), json, avro or debezium (a struct)",
+        choice("raw", *KEY_TYPES),
+    ),
+    SparkOption("key.column", "key", "name of the column of decoded keys", text),
+    SparkOption("key.avro.schema", "", "avro: the writer's schema of keys, as JSON", text),
     SparkOption("value.separator", ",", "csv: the character between two fields; `\\t` is a tab", separator),
     SparkOption(
         "value.timeZone",
@@ -297,8 +336,9 @@ TABLE: Final = (
     SparkOption(
         "value.tombstones",
         "row",
-        "action for a record without a value: row (NULL in the value's columns), drop, or bad (see badRecords)",
-        choice("row", "drop", "bad"),
+        "action for a record without a value: row (NULL in the value's columns), drop, bad (see badRecords), or skip "
+        "(a row with the reason in `_error`)",
+        choice("row", "drop", "bad", "skip"),
         "tombstones",
     ),
     SparkOption(

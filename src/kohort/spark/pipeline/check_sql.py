@@ -72,7 +72,7 @@ def columns_of_source(source: Source) -> Columns:
 
     A stream also has ``_source``: the source record of each row.
     """
-    names = tuple(parse_schema(source.decode.schema)) if source.decode.schema else _RAW
+    names = tuple(parse_schema(source.decode.columns)) if source.decode.schema else _RAW
     return names if source.table else (*names, SOURCE)
 
 
@@ -90,10 +90,7 @@ def _columns_of_window(window: Window, given: Columns) -> Columns:
     for name in (window.time, *window.by):
         _require_column(name, given, "window")
     for name, text in window.agg:
-        try:
-            check_expression(text, given)
-        except SqlProblem as problem:
-            raise SqlProblem(f"agg: {name}: {problem}") from None
+        _check_setting(f"agg: {name}", text, given)
     return ("window_start", "window_end", *window.by, *(name for name, _ in window.agg))
 
 
@@ -103,6 +100,16 @@ def _check_sinks(pipeline: Pipeline, columns: Columns) -> None:
         for key, name in (*sink.columns, *counts):
             with _at(pipeline, sink.line):
                 _require_column(name, columns, key)
+        for key, condition in sink.conditions:
+            with _at(pipeline, sink.line):
+                _check_setting(key, condition, columns)
+
+
+def _check_setting(key: str, condition: str, columns: Columns) -> None:
+    try:
+        check_expression(condition, columns)
+    except SqlProblem as problem:
+        raise SqlProblem(f"{key}: {problem}") from None
 
 
 def _check_tests(pipeline: Pipeline, columns: Columns) -> None:

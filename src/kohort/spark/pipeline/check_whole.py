@@ -72,6 +72,12 @@ def _check_state(pipeline: Pipeline, top: YamlSection) -> None:
         raise top.error(
             "mode: update would replace the row of a window, but Parquet sinks only add rows: use mode: append"
         )
+    for sink in pipeline.sinks:
+        if sink.needs_source:
+            raise top.error(
+                f"sink {sink.name!r} orders rows by their offsets, which rows of windows and joins of streams lack",
+                sink.line,
+            )
     if pipeline.summaries:
         raise top.error("summaries do not support windows and joins of streams")
 
@@ -102,6 +108,12 @@ def _check_members(pipeline: Pipeline, top: YamlSection) -> None:
     if pipeline.every == AVAILABLE_NOW:
         check_not_member(pipeline)
     members = [s for s in pipeline.streams if s.member]
+    alone = [sink for sink in pipeline.sinks if sink.needs_source]
+    if members and alone:
+        raise top.error(
+            f"sink {alone[0].name!r}: group_mode: member does not support latest: two runs would replace one file",
+            alone[0].line,
+        )
     if members and pipeline.stateful:
         raise top.error(
             "group_mode: member does not support windows and joins of streams: their state cannot move with a "

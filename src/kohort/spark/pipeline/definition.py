@@ -17,12 +17,14 @@ checkpoint: state
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from kohort.config.security_names import translated
+from kohort.spark.options.changes import KEY_TYPES, with_metadata
 from kohort.spark.options.client import connecting
 
 if TYPE_CHECKING:
@@ -38,10 +40,25 @@ RECORD_COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "va
 
 
 @dataclass(frozen=True, slots=True)
+class KeyDecode:
+    """Decoding of record keys into the column ``column``. ``schema``: columns of a struct, for json, avro, debezium."""
+
+    format: str
+    schema: str = ""
+    column: str = "key"
+    avro_schema: str = ""
+
+    @property
+    def ddl(self) -> str:
+        return f"`{self.column}` {KEY_TYPES[self.format] or f'struct<{self.schema}>'}"
+
+
+@dataclass(frozen=True, slots=True)
 class Decode:
-    """Decoding of record values. ``json``, ``csv`` and ``avro`` decode values into columns; ``raw`` decodes nothing.
+    """Decoding of records into columns. The format ``raw`` keeps the columns of the record.
 
     ``avro_schema``: the writer's schema. ``framing``: none or confluent. ``tombstones``: row, drop or bad.
+    ``envelope``, ``decimals``, ``times``, ``key_schema``: settings of change events, see ChangeOptions.
     """
 
     format: str = "raw"
@@ -50,12 +67,35 @@ class Decode:
     avro_schema: str = ""
     framing: str = "none"
     tombstones: str = "row"
+    envelope: bool = True
+    decimals: str = ""
+    times: tuple[tuple[str, str], ...] = ()
+    key_schema: str = ""
+    key: KeyDecode | None = None
+
+    @property
+    def columns(self) -> str:
+        """Spark schema of the decoded rows: columns of the value, metadata columns of change events, decoded key."""
+        if not self.schema:
+            return ""
+        value = with_metadata(self.schema) if self.format == "debezium" else self.schema
+        return f"{value}, {self.key.ddl}" if self.key else value
 
     @property
     def options(self) -> dict[str, str]:
-        found = {"value.format": self.format, "value.separator": self.separator, "value.tombstones": self.tombstones}
-        if self.format == "avro":
+        """Options of ``format("kohort")``. A dropped tombstone stays as a skipped row, which the ledger counts."""
+        tombstones = "skip" if self.tombstones == "drop" else self.tombstones
+        found = {"value.format": self.format, "value.separator": self.separator, "value.tombstones": tombstones}
+        if self.avro_schema:
             found |= {"value.avro.schema": self.avro_schema, "value.avro.framing": self.framing}
+        if self.format == "debezium":
+            found["value.debezium.envelope"] = str(self.envelope).lower()
+            found |= {"value.debezium.decimals": self.decimals} if self.decimals else {}
+            found |= {"value.debezium.times": json.dumps(dict(self.times))} if self.times else {}
+            found |= {"value.debezium.keySchema": self.key_schema} if self.key_schema else {}
+        if self.key:
+            found |= {"key.format": self.key.format, "key.column": self.key.column}
+            found |= {"key.avro.schema": self.key.avro_schema} if self.key.avro_schema else {}
         return found
 
 
@@ -176,6 +216,8 @@ class Sink(SinkWriter):
     """True if this kind of sink has settings in a pipeline file."""
     stores_rows: ClassVar[bool] = False
     """True if this kind of sink only adds rows to a folder. Summaries need such a sink."""
+    needs_source: ClassVar[bool] = False
+    """True if the sink needs the column ``_source`` of the rows."""
     name: str
     counts: str = ""
     line: int = field(default=0, compare=False)
@@ -192,6 +234,11 @@ class Sink(SinkWriter):
     @property
     def columns(self) -> tuple[tuple[str, str], ...]:
         """Settings that name columns, as pairs of setting and column, such as ``("partition_by", "day")``."""
+        return ()
+
+    @property
+    def conditions(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of a setting and its SQL condition, such as ``("delete", "op = 'd'")``."""
         return ()
 
     def prepare(self, pipeline: Pipeline) -> None: ...

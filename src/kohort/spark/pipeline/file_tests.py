@@ -151,7 +151,7 @@ def run_test(pipeline: Pipeline, test: PipelineTest, spark: SparkSession) -> lis
     decoded = decoded_views(spark, pipeline, test.given)
     letters: list[Mapping[str, Any]] = []
     for source in pipeline.sources:
-        bad = decoded[source.name].where(f"{PROBLEM} is not null")
+        bad = decoded[source.name].where(frames.IS_UNDECODED)
         letters += [_letter("decode", row[PROBLEM], row) for row in bad.select(PROBLEM, SOURCE).collect()]
     judged = frames.judge(frames.run_steps(pipeline, good_rows(decoded[pipeline.stream.name])), pipeline.rules)
     passed, dropped = [], 0

@@ -21,10 +21,11 @@ from pyspark.sql.types import ArrayType, CharType, MapType, StringType, StructFi
 
 from kohort.errors import KohortError
 from kohort.spark.options.source import SourceOptions
+from kohort.spark.options.table import BY_LOWER_NAME, parse_values
 from kohort.spark.pipeline.definition import FAILED, PROBLEM, RECORD_COLUMNS, SOURCE
 from kohort.spark.pipeline.ledger import Count
 from kohort.spark.values.columns import REDELIVERED, TYPES
-from kohort.spark.values.row_builders import ERROR, SESSION_ZONE, row_builder_of
+from kohort.spark.values.row_builders import ERROR, SESSION_ZONE, SKIPPED, row_builder_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,6 +81,8 @@ def failed_rules(verdict: str, rules: Sequence[RowRule]) -> list[RowRule]:
     return [rules[int(i)] for i in verdict.split(",")]
 
 
+IS_UNDECODED: Final = f"{PROBLEM} is not null and {PROBLEM} <> '{SKIPPED}'"
+"""SQL condition for rows with a decoding error. Skipped rows have none."""
 RAW_SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
 _SOURCE_COLUMNS: Final = (*RECORD_COLUMNS, REDELIVERED)
 
@@ -95,17 +98,8 @@ def decode_records(records: DataFrame, decode: Decode) -> DataFrame:
     if decode.format == "raw":
         return _raw_rows(records)
     schema = decoded_schema(decode, _SOURCE_COLUMNS)
-    options = SourceOptions(
-        "",
-        value_format=decode.format,
-        value_separator=decode.separator,
-        time_zone=records.sparkSession.conf.get(SESSION_ZONE),
-        tombstones=decode.tombstones,
-        avro_schema=decode.avro_schema,
-        avro_framing=decode.framing,
-        bad_records="null",
-    )
-    builder = row_builder_of(schema, options)
+    given = {**decode_options(records.sparkSession, decode), "badRecords": "null"}
+    builder = row_builder_of(schema, SourceOptions("", **parse_values(given, BY_LOWER_NAME, {}, ())[0]))
 
     def decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -123,25 +117,25 @@ def decoded_schema(decode: Decode, record_columns: Sequence[str]) -> StructType:
 
     Columns of the value are nullable since a value may lack any of the columns, as in ``from_json``.
     """
-    columns = [StructField(f.name, _nullable(f.dataType)) for f in StructType.fromDDL(decode.schema).fields]
+    columns = [StructField(f.name, nullable(f.dataType)) for f in StructType.fromDDL(decode.columns).fields]
     names = {column.name for column in columns}
     own = StructType.fromDDL(", ".join(f"_{name} {TYPES[name]}" for name in record_columns))
     more = [StructField(ERROR, StringType()), *own.fields]
     return StructType([*columns, *(field for field in more if field.name not in names)])
 
 
-def _nullable(kind: Any) -> Any:
+def nullable(kind: Any) -> Any:
     if isinstance(kind, StructType):
-        return StructType([StructField(f.name, _nullable(f.dataType)) for f in kind.fields])
+        return StructType([StructField(f.name, nullable(f.dataType)) for f in kind.fields])
     if isinstance(kind, ArrayType):
-        return ArrayType(_nullable(kind.elementType))
+        return ArrayType(nullable(kind.elementType))
     if isinstance(kind, MapType):
-        return MapType(_nullable(kind.keyType), _nullable(kind.valueType))
+        return MapType(nullable(kind.keyType), nullable(kind.valueType))
     return StringType() if isinstance(kind, CharType | VarcharType) else kind
 
 
 def _rows(decoded: DataFrame, decode: Decode) -> DataFrame:
-    values = StructType.fromDDL(decode.schema).fieldNames()
+    values = StructType.fromDDL(decode.columns).fieldNames()
     source = f.struct(*(f.col(f"`_{name}`").alias(name) for name in _SOURCE_COLUMNS)).alias(SOURCE)
     return decoded.select(*(f"`{name}`" for name in values), source, f.col(ERROR).alias(PROBLEM))
 

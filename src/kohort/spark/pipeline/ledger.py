@@ -1,4 +1,4 @@
-"""Ledger of a pipeline: rows read = rows written to each sink + rows dropped + rows sent as dead letters.
+"""Ledger of a pipeline: rows read = rows written to each sink + rows dropped or skipped + rows sent as dead letters.
 
 Row counts alone would miss the loss of one row if another row is duplicated. So the ledger also compares marks before
 and after the steps. A mark is the XOR of a hash of each row's topic, partition and offset. Equal counts and equal marks
@@ -42,6 +42,8 @@ class Entry:
     batch: int
     rows_in: Count = NOTHING
     undecoded: Count = NOTHING
+    skipped: Count = NOTHING
+    """Tombstones that the source skips (``tombstones: drop``)."""
     stepped: Count = NOTHING
     passed: Count = NOTHING
     dropped: dict[str, Count] = field(default_factory=dict)
@@ -60,11 +62,17 @@ class Entry:
     state: dict[str, int] = field(default_factory=dict)
     """Number of rows in Spark's state for each operator, such as windows or join."""
 
+    @property
+    def decoded(self) -> Count:
+        """Rows that the steps read."""
+        return self.rows_in.without(self.undecoded).without(self.skipped)
+
 
 @dataclass(slots=True)
 class Ledger:
     rows_in: int = 0
     undecoded: int = 0
+    skipped: int = 0
     filtered: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
     quarantined: dict[str, int] = field(default_factory=dict)
@@ -101,6 +109,7 @@ def total(entries: Iterable[Entry], *, filters: bool = False) -> Ledger:
         ledger.rows_in += entry.rows_in.rows
         ledger.redelivered += entry.redelivered
         ledger.undecoded += entry.undecoded.rows
+        ledger.skipped += entry.skipped.rows
         ledger.dead_letters += entry.dead_letters
         _add(ledger.dropped, {reason: count.rows for reason, count in entry.dropped.items()})
         _add(ledger.quarantined, {reason: count.rows for reason, count in entry.quarantined.items()})
@@ -110,7 +119,7 @@ def total(entries: Iterable[Entry], *, filters: bool = False) -> Ledger:
         ledger.state = dict(entry.state) or ledger.state
         _add(ledger.stands_for, entry.stands_for)
         if filters and not entry.stateful:
-            ledger.filtered += max(0, entry.rows_in.rows - entry.undecoded.rows - entry.stepped.rows)
+            ledger.filtered += max(0, entry.decoded.rows - entry.stepped.rows)
         ledger.problems += [f"batch {entry.batch}: {p}" for p in problems_of(entry, filters=filters)]
     return ledger
 
@@ -119,7 +128,7 @@ def problems_of(entry: Entry, *, filters: bool = False) -> list[str]:
     problems = []
     if entry.redelivered > entry.rows_in.rows:
         problems.append(f"{entry.redelivered:,} redelivered rows, but only {entry.rows_in.rows:,} rows read")
-    decoded = entry.rows_in.without(entry.undecoded)
+    decoded = entry.decoded
     if entry.stateful:
         pass  # windows and joins of streams return more or fewer rows than they read
     elif entry.stepped.rows < decoded.rows and not filters:
@@ -157,7 +166,7 @@ def rows_in_open_windows(entries: Iterable[Entry]) -> dict[str, int]:
     for entry in entries:
         if not entry.sources:
             return {}
-        read += entry.rows_in.rows - entry.undecoded.rows - entry.late
+        read += entry.decoded.rows - entry.late
         _add(found, entry.stands_for)
     return {name: read - rows for name, rows in found.items()}
 

@@ -15,7 +15,8 @@ from kohort.errors import ConfigError
 from kohort.spark.options.table import size_bytes
 from kohort.spark.pipeline.check_whole import check_whole
 from kohort.spark.pipeline.definition import AVAILABLE_NOW, DeadLetters, Pipeline, Source, Summary
-from kohort.spark.pipeline.parse_sources import KafkaCluster, cluster_of, connection_of, default_cluster, parse_decode
+from kohort.spark.pipeline.parse_decode import parse_decode
+from kohort.spark.pipeline.parse_sources import KafkaCluster, cluster_of, connection_of, default_cluster
 from kohort.spark.pipeline.parse_steps import TIME, parse_rule, parse_step, parse_test
 from kohort.spark.pipeline.sections import YamlSection, parse_document
 from kohort.spark.pipeline.sinks.registry import parse_sink

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from kohort.config.client import AdminConfig, ConsumerConfig, parse_address
@@ -21,10 +20,8 @@ from kohort.nearest import did_you_mean
 from kohort.secret import Secret
 from kohort.spark.options.client import SERVERS, as_spark_options, client_options, connecting
 from kohort.spark.options.source import parse_source_options
-from kohort.spark.options.table import separator
-from kohort.spark.pipeline.definition import ClientSettings, Decode, Source
+from kohort.spark.pipeline.definition import ClientSettings, Source
 from kohort.spark.pipeline.sections import YamlSection
-from kohort.spark.values.avro import compile_schema, field_names
 
 _TYPES: Final = """
 boolean tinyint byte smallint short int integer bigint long float real double decimal dec numeric date time timestamp
@@ -124,84 +121,6 @@ class _SchemaParser:
                 continue
             if self._tokens[self._at - 2].lower() not in ("collate", "default"):
                 raise SchemaProblem(f"expected a comma or the end of the schema, found {word!r}")
-
-
-TOMBSTONES: Final = ("row", "drop", "bad")
-FORMATS: Final = ("json", "csv", "avro", "raw")
-_OWN: Final = ("_source", "_problem", "_failed", "_error", "_redelivered", "_corrupt_record")
-_UNSUPPORTED: Final = ("protobuf", "msgpack", "thrift", "xml")
-
-
-def parse_decode(section: YamlSection | None, root: Path) -> Decode:
-    if section is None:
-        return Decode()
-    line, schema_line, avro_line = (section.line_of(key) for key in ("format", "schema", "avro_schema"))
-    kind = section.text_of("format")
-    if kind in _UNSUPPORTED:
-        raise section.error(
-            f"format: {kind} is not supported; formats are {', '.join(FORMATS)}. Use format: raw and "
-            "decode the values in a python: step",
-            line,
-        )
-    kind = section.choice("format", FORMATS, "raw")
-    decode = Decode(
-        kind,
-        section.take("schema", str, ""),
-        separator=_separator(section) if kind == "csv" else ",",
-        avro_schema=_avro_text(section.take("avro_schema", str, ""), root, section, avro_line)
-        if kind == "avro"
-        else "",
-        framing=section.choice("framing", ("none", "confluent"), "none") if kind == "avro" else "none",
-        tombstones=section.choice("tombstones", TOMBSTONES, "row") if kind != "raw" else "row",
-    )
-    section.close()
-    if kind != "raw" and not decode.schema:
-        raise section.error(f"{section.name}: format {kind} needs a schema such as: id long, amount double")
-    if kind == "raw" and decode.schema:
-        raise section.error(f"{section.name}: format raw returns the columns of the record: remove the schema")
-    _check_schema(decode, section, schema_line, avro_line)
-    return decode
-
-
-def _separator(section: YamlSection) -> str:
-    line = section.line_of("separator")
-    try:
-        return separator("separator", section.take("separator", str, ","))
-    except ConfigError as error:
-        raise section.error(str(error), line) from None
-
-
-def _avro_text(text: str, root: Path, section: YamlSection, line: int) -> str:
-    if not text:
-        raise section.error("format avro needs avro_schema: a file such as orders.avsc, or a schema as JSON")
-    if text.lstrip()[:1] == "{":
-        return text
-    try:
-        return (root / text).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise section.error(f"avro_schema: {text}: cannot be read: {error}", line) from None
-
-
-def _check_schema(decode: Decode, section: YamlSection, line: int, avro_line: int) -> None:
-    if not decode.schema:
-        return
-    try:
-        columns = parse_schema(decode.schema)
-    except SchemaProblem as problem:
-        raise section.error(f"schema: {problem}", line) from None
-    for column in columns:
-        if column.lower() in _OWN:
-            raise section.error(f"schema: column {column!r} is reserved for the pipeline", line)
-    if decode.format != "avro":
-        return
-    try:
-        compile_schema(decode.avro_schema)
-        known = field_names(decode.avro_schema)
-    except ConfigError as error:
-        raise section.error(str(error).replace("value.avro.schema", "avro_schema"), avro_line) from None
-    for column in columns:
-        if column not in known:
-            raise section.error(f"schema: avro_schema has no field {column!r}, only {', '.join(known)}", line)
 
 
 PLACEHOLDER_BROKERS: Final = "localhost:9092"

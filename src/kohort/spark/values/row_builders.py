@@ -29,6 +29,7 @@ from kohort.spark.values.columns import REDELIVERED, TYPES, arrow_schema, check_
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kohort.spark.values.keys import KeyFormat
     from kohort.spark.values.value_format import ValueFormat
 
 SESSION_ZONE: Final = "spark.sql.session.timeZone"
@@ -129,6 +130,8 @@ class BadRecords:
 
 ERROR: Final = "_error"
 NO_VALUE: Final = "the record has no value"
+SKIPPED: Final = "skipped: a tombstone"
+"""Content of ``_error`` for a record that ``value.tombstones=skip`` skips. It is no decoding error."""
 RECORD_COLUMNS: Final = {f"_{name}": name for name in TYPES}
 """Columns of the record beside the columns of its value, with an underscore: ``_key`` is the key of the record."""
 
@@ -149,18 +152,30 @@ class ValueRowBuilder:
     """Builds rows from decoded values, record columns (``_key``, ``_topic``, ...) and decoding errors (``_error``)."""
 
     def __init__(
-        self, schema: pa.Schema, value: ValueFormat, bad: BadRecords, *, tombstones: str = "row", zone: str = ""
+        self,
+        schema: pa.Schema,
+        value: ValueFormat,
+        bad: BadRecords,
+        *,
+        tombstones: str = "row",
+        zone: str = "",
+        key: KeyFormat | None = None,
     ) -> None:
-        """Create a builder. ``tombstones``: value of the option value.tombstones. ``zone``: default time zone."""
+        """Create a builder.
+
+        ``tombstones``: value of the option value.tombstones. ``zone``: default time zone. ``key``: decoder of keys.
+        """
         self._schema = schema
         self._value = value
         self._bad = bad
-        self._tombstones = tombstones
+        self._tombstones = "drop" if tombstones == "skip" and ERROR not in schema.names else tombstones
+        self._key = key
         self._zone = zone
         self._record_columns = [n for n in schema.names if n in RECORD_COLUMNS]
         own = [RECORD_COLUMNS[n] for n in self._record_columns]
         self._record_schema = arrow_schema(own)
-        needed = ["value", "topic", "partition", *own, *(("key", "headers") if bad.sends else ())]
+        keys = ["key"] if key is not None or value.changes is not None else []
+        needed = ["value", "topic", "partition", *own, *keys, *(("key", "headers") if bad.sends else ())]
         self.client_columns = client_columns(list(dict.fromkeys(needed)))
         self.marks_redelivered = REDELIVERED in own
 
@@ -172,13 +187,24 @@ class ValueRowBuilder:
         if values.null_count and self._tombstones == "drop":
             batch = batch.filter(values.is_valid())
             values = batch.column("value")
-        decoded = self._value.decode(values, zone_named(self._zone) if self._zone else session_zone())
-        if values.null_count and self._tombstones == "bad":
-            decoded.problems.update(dict.fromkeys(np.flatnonzero(np.asarray(values.is_null())).tolist(), NO_VALUE))
+        keys = batch.column("key") if self._value.changes is not None else None
+        decoded = self._value.decode(values, zone_named(self._zone) if self._zone else session_zone(), keys)
         columns = dict(zip(self._value.schema.names, decoded.columns, strict=True))
+        if self._key is not None:
+            found = self._key.decode(batch.column("key"))
+            columns[self._key.name] = found.columns[0]
+            for row, reason in found.problems.items():
+                decoded.problems.setdefault(row, reason)
+        absent = np.flatnonzero(np.asarray(values.is_null())).tolist() if values.null_count else []
+        skipped = dict.fromkeys(absent, SKIPPED) if self._tombstones == "skip" else {}
+        for row in skipped:
+            decoded.problems.pop(row, None)
+        if self._tombstones == "bad":
+            decoded.problems.update(dict.fromkeys(absent, NO_VALUE))
         columns |= zip(self._record_columns, conform(batch, self._record_schema).columns, strict=True)
         if ERROR in self._schema.names:
-            columns[ERROR] = pa.array([decoded.problems.get(row) for row in range(batch.num_rows)], pa.string())
+            errors = {**skipped, **decoded.problems}
+            columns[ERROR] = pa.array([errors.get(row) for row in range(batch.num_rows)], pa.string())
         built = pa.RecordBatch.from_arrays([columns[name] for name in self._schema.names], schema=self._schema)
         return self._bad.judge(batch, built, decoded.problems, keep=ERROR in self._schema.names)
 
@@ -193,6 +219,7 @@ def row_builder_of(schema: Any, options: SourceOptions) -> RowBuilder:
 
     from kohort.spark.values.value_format import ValueFormat  # imports pyarrow, which takes 0.3 s
 
+    key_column = options.key_column if options.key_format != "raw" else None
     named = [(field.name, field.dataType.simpleString()) for field in schema.fields]
     if options.value_format == "raw":
         return RecordRowBuilder(check_schema(named))
@@ -204,11 +231,24 @@ def row_builder_of(schema: Any, options: SourceOptions) -> RowBuilder:
     if required:
         raise ConfigError(f"schema: column {required!r} is NOT NULL, but a value may lack it: remove NOT NULL")
     arrow = to_arrow_schema(schema, timezone="UTC")
-    fields = arrow.empty_table().select([n for n, _ in named if n not in types]).schema
+    fields = arrow.empty_table().select([n for n, _ in named if n not in types and n != key_column]).schema
     if not len(fields):
         raise ConfigError(f"schema: value.format={options.value_format} needs a column for the decoded value")
     value = ValueFormat(
-        options.value_format, fields, options.value_separator, avro=options.avro_schema, framing=options.avro_framing
+        options.value_format,
+        fields,
+        options.value_separator,
+        avro=options.avro_schema,
+        framing=options.avro_framing,
+        changes=options.changes,
     )
+    key = _key_format(arrow, options) if key_column in arrow.names else None
     bad = BadRecords.of(options)
-    return ValueRowBuilder(arrow, value, bad, tombstones=options.tombstones, zone=options.time_zone)
+    return ValueRowBuilder(arrow, value, bad, tombstones=options.tombstones, zone=options.time_zone, key=key)
+
+
+def _key_format(schema: pa.Schema, options: SourceOptions) -> KeyFormat:
+    from kohort.spark.values.keys import KeyFormat
+
+    field = schema.field(options.key_column)
+    return KeyFormat(options.key_format, field, avro=options.key_avro_schema, framing=options.avro_framing)

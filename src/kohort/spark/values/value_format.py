@@ -16,8 +16,10 @@ from kohort.columns.conversions import REASON_MOST, Decoded
 from kohort.columns.json_values.columns import read_json
 from kohort.columns.json_values.object_reader import ObjectReader
 from kohort.errors import ConfigError
+from kohort.spark.options.changes import ChangeOptions
 from kohort.spark.values.avro import AvroError, Reader, compile_schema, field_names
 from kohort.spark.values.csv_records import CsvReader
+from kohort.spark.values.debezium import ChangeReader
 
 _FRAME: Final = 5
 
@@ -26,18 +28,29 @@ class ValueFormat:
     """Decoder of record values into the columns of ``schema``. Picklable: created on the driver, used in workers."""
 
     def __init__(
-        self, kind: str, schema: pa.Schema, separator: str = ",", *, avro: str = "", framing: str = "none"
+        self,
+        kind: str,
+        schema: pa.Schema,
+        separator: str = ",",
+        *,
+        avro: str = "",
+        framing: str = "none",
+        changes: ChangeOptions | None = None,
     ) -> None:
-        """Create a decoder of the format ``kind``: json, csv or avro.
+        """Create a decoder of the format ``kind``: json, csv, avro or debezium.
 
         ``avro``: the writer's schema. ``framing``: ``confluent`` if a zero byte and a schema id precede each value.
+        ``changes``: settings of the format debezium.
         """
         self.kind = kind
         self.schema = schema
         self.separator = separator
         self.avro = avro
         self.framed = framing == "confluent"
-        if kind == "avro":
+        self.changes = ChangeReader(schema, changes or ChangeOptions()) if kind == "debezium" else None
+        if self.changes is not None:
+            pass
+        elif kind == "avro":
             known = field_names(avro)
             for name in schema.names:
                 if name not in known:
@@ -50,11 +63,13 @@ class ValueFormat:
         else:
             check_types(kind, schema)
 
-    def decode(self, values: pa.Array, zone: tzinfo = UTC) -> Decoded:
+    def decode(self, values: pa.Array, zone: tzinfo = UTC, keys: pa.Array | None = None) -> Decoded:
         """Decode a binary column into the columns of the schema. A NULL becomes a row of NULLs.
 
-        ``zone``: time zone of timestamps without a time zone.
+        ``zone``: time zone of timestamps without a time zone. ``keys``: keys of the records, for change events.
         """
+        if self.changes is not None:
+            return self.changes.read_block(values, pa.nulls(len(values), pa.binary()) if keys is None else keys)
         if self.kind == "avro":
             return self._decode_avro(values.to_pylist())
         if self.kind == "json":

@@ -149,7 +149,7 @@ sinks: [{noop: }]
         (
             "format: json",
             "format: jsn",
-            "line 4: format: 'jsn': expected json or csv or avro or raw; did you mean json?",
+            "line 4: format: 'jsn': expected json or csv or avro or debezium or raw; did you mean json?",
         ),
         (
             ', schema: "id long, amount double"',
@@ -242,7 +242,7 @@ def test_csv_and_avro_settings_of_a_pipeline_are_parsed_and_checked(tmp_path: Pa
         ("{format: json, schema: id long, separator: ;}", "unknown key 'separator' in decode; keys are format, schema"),
         (
             "{format: protobuf}",
-            "format: protobuf is not supported; formats are json, csv, avro, raw. Use format: raw",
+            "format: protobuf is not supported; formats are json, csv, avro, debezium, raw. Use format: raw",
         ),
     ):
         with pytest.raises(PipelineError, match=problem):

@@ -34,7 +34,7 @@ dlq: {topic: dead}
 def progress(
     batch: int, rows: int, bad: int = 0, again: int = 0, late: int = 0, state: int = 0, kind: str = "stateStoreSave"
 ) -> Any:
-    counts = {"rows": rows, "undecoded": bad, "redelivered": again}
+    counts = {"rows": rows, "undecoded": bad, "skipped": 0, "redelivered": again}
     return SimpleNamespace(
         batchId=batch,
         observedMetrics={"kohort_clicks": counts},

@@ -11,6 +11,7 @@ from kohort.spark.pipeline import frames
 from kohort.spark.pipeline.definition import FAILED, PROBLEM, SOURCE, Pipeline, Sink
 from kohort.spark.pipeline.ledger import Count, Entry, Ledger, LedgerStore, total
 from kohort.spark.pipeline.sinks.dead_letters import quarantines, send_quarantined, send_undecoded
+from kohort.spark.values.row_builders import SKIPPED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -99,6 +100,7 @@ class BatchRunner:
             if not rows_in.rows:
                 return entry
             good = by_problem.pop("", Count())
+            entry.skipped = by_problem.pop(SKIPPED, Count())
             entry.undecoded = sum(by_problem.values(), start=Count())
             if by_problem:
                 entry.dead_letters += send_undecoded(decoded, self._pipeline, batch)
@@ -119,12 +121,14 @@ class BatchRunner:
             entry.stepped = sum(verdicts.values(), start=Count())
             entry.passed = verdicts.pop("", Count())
             self._set_aside(judged, verdicts, entry)
-            passed = judged.where(f"{FAILED} is null").drop(FAILED, SOURCE)
+            passed = judged.where(f"{FAILED} is null").drop(FAILED)
             if any(s.counts for s in pipeline.sinks):
                 # Output rows are aggregates. The sum of ``counts`` must equal the number of decoded source rows.
-                entry.stepped = entry.passed = entry.rows_in.without(entry.undecoded)
+                entry.stepped = entry.passed = entry.decoded
                 entry.marked = False
-            entry.sinks = {sink.name: self._write(sink, passed, entry) for sink in pipeline.sinks}
+            for sink in pipeline.sinks:
+                rows = passed if sink.needs_source else passed.drop(SOURCE)
+                entry.sinks[sink.name] = self._write(sink, rows, entry)
         finally:
             judged.unpersist()
 

@@ -33,6 +33,7 @@ from kohort.spark.pipeline.sinks.parquet import write_files
 from kohort.spark.pipeline.sinks.parquet_folder import folder_of, rows_in
 from kohort.spark.pipeline.sinks.registry import prepare_sinks
 from kohort.spark.pipeline.sources import check_groups, source_cluster, stream_options, table_options
+from kohort.spark.values.row_builders import SKIPPED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -180,7 +181,7 @@ class PipelineRun:
         decoded = load_decoded(reader, self._spark, source.decode).persist()
         counts = counts_by(decoded, PROBLEM)
         rows = sum(count.rows for count in counts.values())
-        undecoded = rows - counts.get("", Count()).rows
+        undecoded = rows - counts.get("", Count()).rows - counts.get(SKIPPED, Count()).rows
         sent = send_undecoded(decoded, self._pipeline, -1) if undecoded else 0
         self._tables[source.name] = TableRead(rows, undecoded, sent, upto)
         return decoded.where(f"{PROBLEM} is null").drop(PROBLEM, SOURCE)

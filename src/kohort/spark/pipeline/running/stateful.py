@@ -23,13 +23,14 @@ from kohort.spark.pipeline.pipeline_owner import owner_of
 from kohort.spark.pipeline.running.batches import BatchRunner
 from kohort.spark.pipeline.sources import stream_options
 from kohort.spark.values.columns import REDELIVERED
-from kohort.spark.values.row_builders import ERROR
+from kohort.spark.values.row_builders import ERROR, SKIPPED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _ROWS: Final = "rows"
 _BAD: Final = "undecoded"
+_SKIPPED: Final = "skipped"
 _AGAIN: Final = "redelivered"
 _COUNT: Final = re.compile(r"count\(\s*(\*|1)\s*\)", re.IGNORECASE)
 _STATE_NAMES: Final = {"symmetricHashJoin": "join", "stateStoreSave": "windows", "dedupe": "duplicates"}
@@ -57,7 +58,12 @@ def stream_frame(spark: SparkSession, pipeline: Pipeline, source: Source) -> Dat
         record = {name.removeprefix("_"): f.col(name) for name in extra}
     if keeps:
         frame = frame.withColumn(SOURCE, f.struct(*(column.alias(name) for name, column in record.items())))
-    counts = [f.count(f.lit(1)).alias(_ROWS), f.count(ERROR).alias(_BAD), f.count_if(again).alias(_AGAIN)]
+    counts = [
+        f.count(f.lit(1)).alias(_ROWS),
+        f.count_if(f.col(ERROR) != SKIPPED).alias(_BAD),
+        f.count_if(f.col(ERROR) == SKIPPED).alias(_SKIPPED),
+        f.count_if(again).alias(_AGAIN),
+    ]
     good = frame.observe(_metric(source), *counts).where(f"{ERROR} is null").drop(ERROR, *extra)
     return good.withWatermark(*source.watermark) if source.watermark else good
 
@@ -168,6 +174,7 @@ def add_progress(pipeline: Pipeline, entry: Entry, progress: Any) -> None:
         if found is not None:
             entry.rows_in += Count(found[_ROWS])
             entry.undecoded += Count(found[_BAD])
+            entry.skipped += Count(found[_SKIPPED])
             entry.redelivered += found[_AGAIN]
             # the tasks have sent these dead letters: otherwise the micro-batch would have failed
             entry.dead_letters += found[_BAD]

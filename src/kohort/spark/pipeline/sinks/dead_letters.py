@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as f
 
 from kohort.spark.pipeline.definition import FAILED, PROBLEM, SOURCE, DeadLetters, Pipeline, RowRule
-from kohort.spark.pipeline.frames import failed_rules
+from kohort.spark.pipeline.frames import IS_UNDECODED, failed_rules
 from kohort.spark.pipeline.sinks.parquet_folder import SinkRefused
 from kohort.spark.pipeline.sinks.topic import deliver
 from kohort.spark.records_frame import HEADERS_TYPE
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def send_undecoded(rows: DataFrame, pipeline: Pipeline, batch: int) -> int:
     letters = _letters_of(pipeline)
-    bad = rows.where(f"{PROBLEM} is not null")
+    bad = rows.where(IS_UNDECODED)
     why = {"reason": f.col(PROBLEM), "rule": f.lit("decode"), "stage": f.lit("decode")}
     return deliver(_as_letters(bad, pipeline, batch, why), letters.client, letters=True)
 

@@ -90,6 +90,7 @@ LARGE_BYTES: Final = 128 * 1024 * 1024
 """Approximate maximum size of a merged file in bytes. Readers would split larger files."""
 
 _OF_BATCH: Final = re.compile(r"batch-(\d+)-\d+-([0-9a-f]{8})\.parquet")
+_LATEST: Final = re.compile(r"latest-\d+-of-\d+-([0-9a-f]{8})\.parquet")
 _MERGED: Final = re.compile(r"compact-(\d+)-(\d+)-[0-9a-f]{8}-([0-9a-f]{8})\.parquet")
 
 
@@ -105,7 +106,10 @@ class FolderOutput(Protocol):
 
 
 class DataFile(NamedTuple):
-    """Data file of a Parquet sink: first and last micro-batch with rows in the file, and the id of the owner."""
+    """Data file of a Parquet sink: first and last micro-batch with rows in the file, and the id of the owner.
+
+    The file of a latest sink has rows of any micro-batch: its numbers are -1.
+    """
 
     path: Path
     first: int
@@ -143,6 +147,8 @@ class ParquetFolder:
             one, several = _OF_BATCH.fullmatch(path.name), _MERGED.fullmatch(path.name)
             if one:
                 found.append(DataFile(path, int(one[1]), int(one[1]), one[2]))
+            elif latest := _LATEST.fullmatch(path.name):
+                found.append(DataFile(path, -1, -1, latest[1]))
             elif several:
                 found.append(DataFile(path, int(several[1]), int(several[2]), several[3]))
         return sorted(found, key=lambda file: (file.first, file.last, file.path))

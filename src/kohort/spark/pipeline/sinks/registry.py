@@ -11,6 +11,7 @@ from kohort.spark.pipeline.parse_sources import KafkaCluster
 from kohort.spark.pipeline.sections import YamlSection
 from kohort.spark.pipeline.sinks.console import ConsoleSink, NoopSink
 from kohort.spark.pipeline.sinks.folder_claim import claim_summary
+from kohort.spark.pipeline.sinks.latest import LatestSink
 from kohort.spark.pipeline.sinks.parquet import ParquetSink
 from kohort.spark.pipeline.sinks.topic import TopicSink, ensure_topic
 
@@ -22,7 +23,9 @@ class SinkKind(Protocol):
     def parse(self, body: YamlSection, root: Path, cluster: KafkaCluster, common: Sink, /) -> Sink: ...
 
 
-KINDS: Final[dict[str, SinkKind]] = {kind.kind: kind for kind in (ParquetSink, TopicSink, ConsoleSink, NoopSink)}
+KINDS: Final[dict[str, SinkKind]] = {
+    kind.kind: kind for kind in (ParquetSink, LatestSink, TopicSink, ConsoleSink, NoopSink)
+}
 
 
 def parse_sink(section: YamlSection, root: Path, cluster: KafkaCluster) -> Sink:
@@ -47,12 +50,12 @@ def prepare_sinks(pipeline: Pipeline) -> None:
     Raises SinkRefused for a folder of another pipeline.
     """
     for sink in pipeline.sinks:
-        if sink.stores_rows:
+        if sink.folder:
             sink.prepare(pipeline)
     for summary in pipeline.summaries:
         claim_summary(pipeline, summary)
     for sink in pipeline.sinks:
-        if not sink.stores_rows:
+        if not sink.folder:
             sink.prepare(pipeline)
     if pipeline.dead_letters:
         letters = pipeline.dead_letters
