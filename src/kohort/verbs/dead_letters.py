@@ -76,7 +76,9 @@ def count_dead_letters(
     admin: Admin, consumer_with: ConsumerWith, topics: Sequence[str], most: int
 ) -> DeadLettersListed:
     """Count the newest dead letters of topics, up to ``most`` offsets in each partition."""
-    counts: dict[tuple[str, str | None, str | None, str], list[int]] = {}
+    counts: Counter[tuple[str, str | None, str | None, str]] = Counter()
+    oldest: dict[tuple[str, str | None, str | None, str], int] = {}
+    newest: dict[tuple[str, str | None, str | None, str], int] = {}
     unread = 0
     for topic in topics:
         partitions = partitions_of(admin, topic)
@@ -89,18 +91,22 @@ def count_dead_letters(
                     failure = failure_of(record)
                     origin = (failure.topic, failure.group or None) if failure else (None, None)
                     key = (topic, *origin, failure.reason if failure else "no reason")
-                    counts.setdefault(key, []).append(record.timestamp_ms)
+                    counts[key] += 1
+                    if (at_ms := record.timestamp_ms) >= 0:
+                        oldest[key] = min(oldest.get(key, at_ms), at_ms)
+                        newest[key] = max(newest.get(key, at_ms), at_ms)
     found = [
         DeadLetterCount(
             topic=topic,
             origin=origin,
             group=group,
             reason=reason,
-            count=len(times),
-            oldest_ms=min((t for t in times if t >= 0), default=None),
-            newest_ms=max((t for t in times if t >= 0), default=None),
+            count=count,
+            oldest_ms=oldest.get(key),
+            newest_ms=newest.get(key),
         )
-        for (topic, origin, group, reason), times in counts.items()
+        for key, count in counts.items()
+        for topic, origin, group, reason in [key]
     ]
     found.sort(key=lambda c: (c.topic, -c.count, c.reason))
     return DeadLettersListed(dead_letters=found, unread=unread)

@@ -206,7 +206,7 @@ class RecordCalls:
         self, after: RetryInPlace, records: Sequence[Record], attempt: int, error: Exception
     ) -> RecordCall[bool]:
         log.info(
-            "attempt %d of %d to handle %s failed, the next follows in %d ms: %s: %s",
+            "attempt %d of %d to handle %s failed, the next follows in %d ms: %s: %.200s",
             attempt, self.config.attempts, place(records[0]), after.delay_ms, type(error).__name__, error,
         )  # fmt: skip
         return bool((yield Pause(after.delay_ms)))
@@ -229,7 +229,7 @@ class RecordCalls:
                 yield from self._delivered(record, after, count, delivery)
             log.log(
                 logging.WARNING if after.is_last else logging.INFO,
-                "%s is in topic %r after %d attempts: %s: %s",
+                "%s is in topic %r after %d attempts: %s: %.200s",
                 place(record), after.topic, after.failure.attempts, after.failure.exception, after.failure.message,
             )  # fmt: skip
 

@@ -21,6 +21,7 @@ REPLAYED: Final = "__dlq.replayed.from"
 HANDLER: Final = "handler"
 DESERIALIZER: Final = "deserializer"
 MESSAGE_LIMIT: Final = 2_000
+REASON_LIMIT: Final = 200
 STACK_LIMIT: Final = 8_000
 """Longest stack trace in a header, in characters: the last ones, which name the failed line."""
 _INT64: Final = 1 << 63
@@ -49,8 +50,8 @@ class Failure(msgspec.Struct, frozen=True):
 
     @property
     def reason(self) -> str:
-        """Exception class; without an exception, the message."""
-        return self.exception or self.message or "no reason"
+        """Exception class; without an exception, the start of the message."""
+        return (self.exception or self.message or "no reason")[:REASON_LIMIT]
 
     def without_stack(self) -> Failure:
         """Return the failure without its long texts."""
