@@ -237,8 +237,8 @@ def clone(source: str, target: str, execute: bool, cluster: ClusterAccess, outpu
 
 REMOVE_HELP = """Remove members from GROUP. MEMBER is a member id or an instance id; --all removes all members.
 
-The group rebalances, and a running member joins again. Remove a static member that has stopped: otherwise its
-partitions stay unread until its session times out.
+The group rebalances without the removed members. A removed member joins again if its process still runs. Remove a
+static member that has stopped: otherwise its partitions stay unread until its session times out.
 
 \b
 Examples:

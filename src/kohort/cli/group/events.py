@@ -182,7 +182,7 @@ Examples:
     "--rebalance",
     "key",
     metavar="ID",
-    help="Explain one rebalance: its generation or epoch, or its id in JSON. Excludes --last and --since.",
+    help="Generation or epoch of the rebalance to explain, or its id in --output json. Excludes --last and --since.",
 )
 @click.option(
     "--since", "since_ms", type=DURATION, help="Maximum age of the rebalances to explain, such as 30m, 1h or 2d."

@@ -34,7 +34,7 @@ HELP = """Predict the effect of a change on GROUP, without executing it.
 
 The command computes assignments with kohort's assignors. It predicts the owners and pauses of partitions, the number of
 rebalances (rounds), and idle members. MEMBER is a member id, an instance id, or a unique client id. --rolling-restart
-can be combined with --assignor, --partitions and --to-consumer. If the rates of records are set (--in-rate,
+can be combined with --static, --assignor, --partitions and --to-consumer. If the rates of records are set (--in-rate,
 --drain-rate) or sampled (--watch-for 20s), the command also predicts the peak of the lag and the time to catch up.
 
 A cluster does not report the timeouts of its clients: the prediction assumes Kafka's defaults. --assume sets
