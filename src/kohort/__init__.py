@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kohort.errors import (
     ApiError, ApiTimeout, AuthenticationFailed, CommitFailed, ConfigError, ConnectionFailed, CorruptLog,
     CorruptRecord, DataDirInUse, DeadLetterFailed, ErrorCode, HandlerFailed, KohortError, LogTruncated, MissingExtra,
-    NoOffsetForPartition, NotKafka, ProducerFenced, ProtocolError, RecordsRefused, StorageError,
+    NoOffsetForPartition, NotKafka, ProducerFenced, ProtocolError, RecordsRefused, StorageError, TableError,
     TransactionFailed, UndecodableValue, UnsupportedVersion, UsageError, Wakeup,
 )  # fmt: skip
 from kohort.model import GroupMetadata, Node, OffsetAndMetadata, Record, SubscriptionPattern, TopicPartition
@@ -113,7 +113,7 @@ __all__ = [
     "PartitionDescription", "PartitionOffset", "Producer", "ProducerFenced", "ProducerOptions", "ProducerState",
     "ProtocolError", "QuotaMatch", "Reassignment", "RebalanceListener", "Record", "RecordMetadata", "RecordsRefused",
     "Results", "ScramCredentialInfo", "Secret", "StorageError", "SubscribedTopics", "SubscriptionPattern",
-    "TokenProvider", "TopicDescription", "TopicListing", "TopicPartition", "TransactionDescription",
+    "TableError", "TokenProvider", "TopicDescription", "TopicListing", "TopicPartition", "TransactionDescription",
     "TransactionFailed", "TransactionListing", "UndecodableValue", "UnsupportedVersion", "UsageError",
     "UserScramCredentialDeletion", "UserScramCredentialUpsertion", "Wakeup", "__version__", "assignor", "failure_of",
     "instrument",

@@ -10,6 +10,7 @@ KohortError
 ├── StorageError             a failed disk operation, or unusable data
 │   ├── DataDirInUse         another broker uses the folder
 │   └── CorruptLog           a segment that recovery cannot repair by truncation
+├── TableError               a table that cannot take the rows of ``kohort.tables.load``
 ├── ConfigError              an invalid option: name, value, allowed values
 ├── UsageError               a call that the object's state forbids (mixed subscriptions, two threads)
 ├── MissingExtra             a package of ``kohort[...]`` is not installed (an ImportError too)
@@ -176,6 +177,10 @@ class DataDirInUse(StorageError):
 
 class CorruptLog(StorageError):
     """A segment that recovery cannot repair by truncation."""
+
+
+class TableError(KohortError):
+    """A table that cannot take the rows of ``kohort.tables.load``: other columns, or offsets of another source."""
 
 
 class ConfigError(KohortError):

@@ -20,7 +20,10 @@ from kohort.spark.runtime.session import HIDDEN_OPTIONS
 pytest_plugins = ["pytester"]
 
 GUIDES = sorted((Path(__file__).parents[2] / "docs" / "guides").glob("*.md"))
-RUN = {"arrow", "async", "client-metrics", "consumer", "consumer-group", "producer", "security", "testing", "tracing"}
+RUN = {
+    "arrow", "async", "client-metrics", "consumer", "consumer-group", "producer", "security", "tables", "testing",
+    "tracing",
+}  # fmt: skip
 
 
 def program(guide: Path) -> str:

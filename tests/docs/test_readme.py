@@ -12,8 +12,8 @@ from support.spark.quick_jvm import QUICK_JVM
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-SLOW = {"group_history", "spark_connect", "console_incidents"}
-"""They start a JVM, as one of the README does, or take their time, as the guide to the console shows piece by piece."""
+SLOW = {"group_history", "spark_connect", "console_incidents", "topic_to_delta"}
+"""They start a JVM, as one of the README does, or a guide whose test is in `make test` shows the same."""
 SCRIPTS = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 
 

@@ -24,6 +24,7 @@ MORE_PARAMETERS = {
     "config/options.py:option": "a declaration with a keyword for each property of an option",
     "wire/schema.py:_spec": "a declaration with a keyword for each property of a field",
     "wire/record_batch.py:build_batch": "a keyword for each field of the batch header",
+    "tables/load.py:load": "a public call with a keyword for each limit and rule of a load",
     "insight/findings/doctor.py:_finding": "a keyword for each field of a finding",
     "instruments/spans.py:_begin": "a keyword for each property of a span",
     "metrics/families.py:_add_all": "the sources of one page of metrics",

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.reading.deserializing import Deserializers, refuse_arrow
 from kohort.client.reading.fetched import Fetched
 from kohort.errors import UndecodableValue
-from kohort.model import Record
+from kohort.model import Record, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow
@@ -22,12 +23,24 @@ if TYPE_CHECKING:
     from kohort.columns.layout import Layout
 
 
+@dataclass(frozen=True, slots=True)
+class TakenRange:
+    """Offsets of one partition that the last Arrow batches cover, the missing ones included; ``end`` is exclusive."""
+
+    partition: TopicPartition
+    topic_id: bytes | None
+    start: int
+    end: int
+
+
 class RecordReader:
     def __init__(self, machine: ConsumerMachine, guard: AbstractContextManager[Any], kick: Callable[[], None]) -> None:
         self._machine = machine
         self._guard = guard
         self._kick = kick
         self._check_crcs = machine.config.check_crcs
+        self.taken: list[TakenRange] = []
+        """Ranges of the batches that the last call of ``batches`` returned."""
 
     def records(self, most: int) -> list[Record] | None:
         """Return up to ``most`` buffered records; None if the buffer is empty.
@@ -100,9 +113,11 @@ class RecordReader:
         with self._guard:
             taken = self._machine.take_batches(max_bytes)
             may_fetch = taken and self._machine.may_fetch
+            topic_ids = [fetched.state.topic_id for fetched in taken]
         if may_fetch:
             self._kick()  # send the next fetch before the fetched batches are decoded
         batches: list[pyarrow.RecordBatch] = []
+        self.taken = []
         for i, fetched in enumerate(taken):
             try:
                 decoded = fetched.decode_arrow(check_crcs=self._check_crcs, layout=layout)
@@ -115,6 +130,8 @@ class RecordReader:
             with self._guard:
                 self._machine.count_records(fetched, sum(batch.num_rows for batch in decoded))
             batches += decoded
+            end = fetched.next_offset if fetched.error is None else max(fetched.error.offset, fetched.start_offset)
+            self.taken.append(TakenRange(fetched.partition, topic_ids[i], fetched.start_offset, end))
             if fetched.error is not None:
                 with self._guard:
                     self._machine.return_corrupt(fetched, taken[i + 1 :])
