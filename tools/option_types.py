@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from kohort.config import BrokerConfig, options_of
-from kohort.config.client import PARTITIONERS, AdminConfig, ConsumerConfig, ProducerConfig
+from kohort.config.client import PARTITIONERS, SERIALIZERS, AdminConfig, ConsumerConfig, ProducerConfig
 from kohort.config.client_options import PROFILE
 from kohort.config.client_security import ClientSecurityConfig
 from kohort.config.handlers import HandlerConfig
@@ -30,6 +30,7 @@ from datetime import timedelta
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 
 from kohort.assignors.spec import Assignor
+from kohort.schemas.serde import Deserializer, Serializer
 from kohort.secret import Secret
 
 
@@ -56,12 +57,14 @@ SPECIAL: Final = {
     "partition.assignment.strategy": "str | Sequence[str | Assignor]",
     "auto.offset.reset": "{} | timedelta",
     "fatal": "type[Exception] | Sequence[type[Exception]]",
-    "key.deserializer": "Callable[[bytes], Any] | None",
-    "value.deserializer": "Callable[[bytes], Any] | None",
-    "key.serializer": "Callable[[Any], bytes | str | None] | None",
-    "value.serializer": "Callable[[Any], bytes | str | None] | None",
+    "key.deserializer": "Callable[[bytes], Any] | Deserializer | {} | None",
+    "value.deserializer": "Callable[[bytes], Any] | Deserializer | {} | None",
+    "key.serializer": "Callable[[Any], bytes | str | None] | Serializer | {} | None",
+    "value.serializer": "Callable[[Any], bytes | str | None] | Serializer | {} | None",
 }
-CHOICES: Final = {"partitioner": PARTITIONERS, "auto.offset.reset": ("earliest", "latest", "none")}
+CHOICES: Final = dict.fromkeys(
+    ("key.deserializer", "value.deserializer", "key.serializer", "value.serializer"), SERIALIZERS
+) | {"partitioner": PARTITIONERS, "auto.offset.reset": ("earliest", "latest", "none")}
 WIDTH: Final = 116
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from kohort.errors import (
     ApiError, ApiTimeout, AuthenticationFailed, CommitFailed, ConfigError, ConnectionFailed, CorruptLog,
     CorruptRecord, DataDirInUse, DeadLetterFailed, ErrorCode, HandlerFailed, KohortError, LogTruncated, MissingExtra,
-    NoOffsetForPartition, NotKafka, ProducerFenced, ProtocolError, RecordsRefused, StorageError, TableError,
-    TransactionFailed, UndecodableValue, UnsupportedVersion, UsageError, Wakeup,
+    NoOffsetForPartition, NotKafka, ProducerFenced, ProtocolError, RecordsRefused, SchemaRegistryError, StorageError,
+    TableError, TransactionFailed, UndecodableValue, UnsupportedVersion, UsageError, Wakeup,
 )  # fmt: skip
 from kohort.model import GroupMetadata, Node, OffsetAndMetadata, Record, SubscriptionPattern, TopicPartition
 from kohort.secret import Secret
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kohort.aio.producing.async_producer import AsyncProducer
     from kohort.aio.producing.delivery import Delivery
     from kohort.aio.producing.producer import Producer
+    from kohort.aio.schema_registry import AsyncSchemaRegistry, SchemaRegistry
     from kohort.aio.serving.embedded import Broker
     from kohort.assignors.custom import assignor
     from kohort.assignors.spec import Assignor, MemberSubscription, SubscribedTopics
@@ -57,6 +58,12 @@ if TYPE_CHECKING:
     from kohort.columns.avro_values.format import AvroFormat
     from kohort.instruments.instrument import Instrumentation, instrument
     from kohort.instruments.prometheus import MeasuredClient, MetricsCollector
+    from kohort.schemas.avro import AvroDeserializer, AvroSerializer
+    from kohort.schemas.json_schema import JSONDeserializer, JSONSerializer
+    from kohort.schemas.protobuf import ProtobufDeserializer, ProtobufSerializer
+    from kohort.schemas.schema import RegisteredSchema, Schema, SchemaReference
+    from kohort.schemas.registered import DeserializerOptions, SerializerOptions
+    from kohort.schemas.serde import AnySchemaRegistry, Deserializer, SerializationContext, Serializer, Undecodable
 
 __version__ = VERSION
 
@@ -75,6 +82,7 @@ _LATE: Final = {
     "kohort.aio.producing.async_producer": "AsyncProducer",
     "kohort.aio.producing.delivery": "Delivery",
     "kohort.aio.producing.producer": "Producer",
+    "kohort.aio.schema_registry": "AsyncSchemaRegistry SchemaRegistry",
     "kohort.aio.serving.embedded": "Broker",
     "kohort.assignors.custom": "assignor",
     "kohort.assignors.spec": "Assignor MemberSubscription SubscribedTopics",
@@ -95,28 +103,38 @@ _LATE: Final = {
     "kohort.columns.avro_values.format": "AvroFormat",
     "kohort.instruments.instrument": "Instrumentation instrument",
     "kohort.instruments.prometheus": "MeasuredClient MetricsCollector",
+    "kohort.schemas.avro": "AvroDeserializer AvroSerializer",
+    "kohort.schemas.json_schema": "JSONDeserializer JSONSerializer",
+    "kohort.schemas.protobuf": "ProtobufDeserializer ProtobufSerializer",
+    "kohort.schemas.schema": "RegisteredSchema Schema SchemaReference",
+    "kohort.schemas.registered": "DeserializerOptions SerializerOptions",
+    "kohort.schemas.serde": "AnySchemaRegistry Deserializer SerializationContext Serializer Undecodable",
 }
 """Public names by module. The first use of a name imports its module (PEP 562), which may load sockets and threads."""
 _LAZY: Final = {name: module for module, names in _LATE.items() for name in names.split()}
 
 __all__ = [
-    "AclBinding", "AclBindingFilter", "Admin", "AdminOptions", "ApiError", "ApiTimeout", "Assignor", "AsyncAdmin",
-    "AsyncClaim", "AsyncConsumer", "AsyncConsumerGroup", "AsyncGroupHandler", "AsyncGroupSession", "AsyncHandler",
-    "AsyncProducer", "AsyncRebalanceListener", "AuthenticationFailed", "AvroFormat", "Broker", "BrokerOptions", "Claim",
+    "AclBinding", "AclBindingFilter", "Admin", "AdminOptions", "AnySchemaRegistry", "ApiError", "ApiTimeout",
+    "Assignor", "AsyncAdmin", "AsyncClaim", "AsyncConsumer", "AsyncConsumerGroup", "AsyncGroupHandler",
+    "AsyncGroupSession", "AsyncHandler", "AsyncProducer", "AsyncRebalanceListener", "AsyncSchemaRegistry",
+    "AuthenticationFailed", "AvroDeserializer", "AvroFormat", "AvroSerializer", "Broker", "BrokerOptions", "Claim",
     "ClientOptions", "ClientQuotaEntity", "ClusterDescription", "CommitFailed", "ConfigEntry", "ConfigError",
-    "ConfigResource", "ConnectionFailed", "Consumer", "ConsumerGroup", "ConsumerOptions", "CorruptLog", "CorruptRecord",
-    "CreatedTopic", "DataDirInUse", "DeadLetterFailed", "Delivery", "ErrorCode", "Failure", "FirstRecord",
-    "GroupDescription", "GroupHandler", "GroupListing", "GroupMetadata", "GroupSession", "Handler", "HandlerFailed",
-    "HandlerOptions", "Instrumentation", "KohortError", "ListedOffset", "LogDirDescription", "LogEnds", "LogTruncated",
-    "MeasuredClient", "MemberDescription", "MemberSubscription", "MetricName", "MetricsCollector", "MetricsSnapshot",
-    "MissingExtra", "NewTopic", "NoOffsetForPartition", "Node", "NotKafka", "OffsetAndMetadata", "OffsetAndTimestamp",
-    "PartitionDescription", "PartitionOffset", "Producer", "ProducerFenced", "ProducerOptions", "ProducerState",
-    "ProtocolError", "QuotaMatch", "Reassignment", "RebalanceListener", "Record", "RecordMetadata", "RecordsRefused",
-    "Results", "ScramCredentialInfo", "Secret", "StorageError", "SubscribedTopics", "SubscriptionPattern",
-    "TableError", "TokenProvider", "TopicDescription", "TopicListing", "TopicPartition", "TransactionDescription",
-    "TransactionFailed", "TransactionListing", "UndecodableValue", "UnsupportedVersion", "UsageError",
-    "UserScramCredentialDeletion", "UserScramCredentialUpsertion", "Wakeup", "__version__", "assignor", "failure_of",
-    "instrument",
+    "ConfigResource", "ConnectionFailed", "Consumer", "ConsumerGroup", "ConsumerOptions", "CorruptLog",
+    "CorruptRecord", "CreatedTopic", "DataDirInUse", "DeadLetterFailed", "Delivery", "Deserializer",
+    "DeserializerOptions", "ErrorCode", "Failure", "FirstRecord", "GroupDescription", "GroupHandler", "GroupListing",
+    "GroupMetadata", "GroupSession", "Handler", "HandlerFailed", "HandlerOptions", "Instrumentation",
+    "JSONDeserializer", "JSONSerializer", "KohortError", "ListedOffset", "LogDirDescription", "LogEnds",
+    "LogTruncated", "MeasuredClient", "MemberDescription", "MemberSubscription", "MetricName", "MetricsCollector",
+    "MetricsSnapshot", "MissingExtra", "NewTopic", "NoOffsetForPartition", "Node", "NotKafka", "OffsetAndMetadata",
+    "OffsetAndTimestamp", "PartitionDescription", "PartitionOffset", "Producer", "ProducerFenced", "ProducerOptions",
+    "ProducerState", "ProtobufDeserializer", "ProtobufSerializer", "ProtocolError", "QuotaMatch", "Reassignment",
+    "RebalanceListener", "Record", "RecordMetadata", "RecordsRefused", "RegisteredSchema", "Results", "Schema",
+    "SchemaReference", "SchemaRegistry", "SchemaRegistryError", "ScramCredentialInfo", "Secret",
+    "SerializationContext", "Serializer", "SerializerOptions", "StorageError", "SubscribedTopics",
+    "SubscriptionPattern", "TableError", "TokenProvider", "TopicDescription", "TopicListing", "TopicPartition",
+    "TransactionDescription", "TransactionFailed", "TransactionListing", "Undecodable", "UndecodableValue",
+    "UnsupportedVersion", "UsageError", "UserScramCredentialDeletion", "UserScramCredentialUpsertion", "Wakeup",
+    "__version__", "assignor", "failure_of", "instrument",
 ]  # fmt: skip
 
 

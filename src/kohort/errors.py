@@ -25,6 +25,7 @@ KohortError
 ├── LogTruncated             read records were truncated, and ``auto.offset.reset`` is none
 ├── HandlerFailed            a handler of a consumer group raised an error
 ├── DeadLetterFailed         a failed record cannot be sent to its retry or dead-letter topic
+├── SchemaRegistryError      a schema registry refused a request, or does not answer
 └── Wakeup                   poll() was interrupted from another thread
 """
 
@@ -263,6 +264,19 @@ class LogTruncated(KohortError):
         self.partition = partition
         self.position = position
         self.divergent_offset = divergent_offset
+
+
+class SchemaRegistryError(KohortError):
+    """Error of a schema registry: its ``code`` (such as 40401, or the HTTP status; 0: no answer) and the ``subject``.
+
+    ``retriable``: True if a later retry can succeed.
+    """
+
+    def __init__(self, problem: str, *, code: int = 0, subject: str | None = None, retriable: bool = False) -> None:
+        super().__init__(problem)
+        self.code = code
+        self.subject = subject
+        self.retriable = retriable
 
 
 class Wakeup(KohortError):

@@ -16,6 +16,7 @@ from kohort.config.client_options import client_config
 from kohort.spark.options.source import parse_source_options
 from kohort.spark.pipeline.parse import parse_pipeline
 from kohort.spark.runtime.session import HIDDEN_OPTIONS
+from support.schema_registry import fake_registry
 
 pytest_plugins = ["pytester"]
 
@@ -54,6 +55,17 @@ def test_the_examples_of_a_page_run_as_they_stand(name, tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip(), "an example shows something"
+    assert "ResourceWarning" not in done.stderr
+
+
+def test_the_example_of_the_schemas_page_runs_with_a_registry(tmp_path):
+    (guide,) = [g for g in GUIDES if g.stem == "schemas"]
+    with fake_registry() as registry:
+        script = tmp_path / "schemas_guide.py"
+        script.write_text(program(guide).replace("http://localhost:8081", registry.url))
+        command = [sys.executable, "-W", "error::ResourceWarning", script]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == "{'name': 'Ada', 'age': 36}\n", done.stderr
     assert "ResourceWarning" not in done.stderr
 
 

@@ -16,7 +16,8 @@ KOHORT = ROOT / "src" / "kohort"
 REGISTER = Path(__file__).parent / "containers.txt"
 PAGE = (ROOT / "docs" / "limits.md").read_text()
 PACKAGES = (
-    "aio", "broker", "client", "console", "coordinator", "log", "metrics", "security", "telemetry", "watch", "wire",
+    "aio", "broker", "client", "console", "coordinator", "log", "metrics", "schemas", "security", "telemetry", "watch",
+    "wire",
 )  # fmt: skip
 CONTAINERS = {
     *("dict", "list", "set", "deque", "Counter", "defaultdict", "OrderedDict", "bytearray", "BytesIO", "StringIO"),

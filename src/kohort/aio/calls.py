@@ -87,7 +87,7 @@ def awaiting(
 
 def _with_result_type(method: R, call: Callable[..., Any]) -> R:
     described = signature(call)
-    result = str(described.return_annotation).removeprefix("Call[").removesuffix("]")
+    result = str(described.return_annotation).partition("[")[2].removesuffix("]")
     vars(method)["__signature__"] = described.replace(return_annotation=result)
     method.__annotations__ = {**call.__annotations__, "return": result}
     return method
@@ -169,6 +169,8 @@ class Waits:
     machine: ConsumerMachine
     listener: Any
     guard: AbstractContextManager[Any]
+    blocks = True
+    """True if the thread of a call blocks for a schema registry, False if the task awaits it."""
     _listener_error: Exception | None = None
 
     def now_ms(self) -> int:

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 
 from kohort.assignors.spec import Assignor
+from kohort.schemas.serde import Deserializer, Serializer
 from kohort.secret import Secret
 
 
@@ -65,6 +66,21 @@ _KohortAsVersion: TypeAlias = Literal[
 class ClientOptions(TypedDict, total=False):
     """Options of every client."""
 
+    schema_registry_url: str | Sequence[str]
+    schema_registry_basic_auth_user_info: str | Secret | None
+    schema_registry_bearer_auth_token: str | Secret | None
+    schema_registry_bearer_auth_logical_cluster: str | None
+    schema_registry_bearer_auth_identity_pool_id: str | None
+    schema_registry_ssl_ca_location: str | None
+    schema_registry_ssl_certificate_location: str | None
+    schema_registry_ssl_key_location: str | None
+    schema_registry_ssl_key_password: str | Secret | None
+    schema_registry_timeout: float
+    schema_registry_max_retries: int
+    schema_registry_retries_wait_ms: int
+    schema_registry_retries_max_wait_ms: int
+    schema_registry_cache_capacity: int
+    schema_registry_cache_latest_ttl_sec: float | None
     security_protocol: Literal[
         "PLAINTEXT",
         "SSL",
@@ -174,6 +190,8 @@ class ClientOptions(TypedDict, total=False):
     ssl_keyfile: str | None
     ssl_password: str | Secret | None
     ssl_ciphers: str | Sequence[str]
+    basic_auth_user_info: str | Secret | None
+    bearer_auth_token: str | Secret | None
     ssl_check_hostname: bool
     profile: str
 
@@ -202,8 +220,25 @@ class ConsumerOptions(ClientOptions, total=False):
     allow_auto_create_topics: bool
     exclude_internal_topics: bool
     client_rack: str
-    key_deserializer: Callable[[bytes], Any] | None
-    value_deserializer: Callable[[bytes], Any] | None
+    key_deserializer: Callable[[bytes], Any] | Deserializer | Literal[
+        "text",
+        "json",
+        "int32",
+        "int64",
+        "float64",
+        "avro",
+        "json-schema",
+    ] | None
+    value_deserializer: Callable[[bytes], Any] | Deserializer | Literal[
+        "text",
+        "json",
+        "int32",
+        "int64",
+        "float64",
+        "avro",
+        "json-schema",
+    ] | None
+    on_decode_error: Literal["raise", "skip", "undecodable"]
 
 
 class ProducerOptions(ClientOptions, total=False):
@@ -238,8 +273,24 @@ class ProducerOptions(ClientOptions, total=False):
         "fnv1a",
         "random",
     ] | Callable[[bytes | None, int], int | None]
-    key_serializer: Callable[[Any], bytes | str | None] | None
-    value_serializer: Callable[[Any], bytes | str | None] | None
+    key_serializer: Callable[[Any], bytes | str | None] | Serializer | Literal[
+        "text",
+        "json",
+        "int32",
+        "int64",
+        "float64",
+        "avro",
+        "json-schema",
+    ] | None
+    value_serializer: Callable[[Any], bytes | str | None] | Serializer | Literal[
+        "text",
+        "json",
+        "int32",
+        "int64",
+        "float64",
+        "avro",
+        "json-schema",
+    ] | None
     partitioner_ignore_keys: bool
     transaction_two_phase_commit_enable: bool
 

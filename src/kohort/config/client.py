@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -73,7 +72,12 @@ PARTITIONER: Final = ValueRule(
     lambda given: callable(given) or given in PARTITIONERS,
     f"one of {', '.join(PARTITIONERS)}, or a function of (key, number of partitions)",
 )
-FUNCTION: Final = ValueRule(callable, "a function of one argument")
+SERIALIZERS: Final = ("text", "json", "int32", "int64", "float64", "avro", "json-schema")
+"""Names of serializers and deserializers; the code is in ``schemas``, a higher layer."""
+SERIALIZER: Final = ValueRule(
+    lambda given: given is None or callable(given) or given in SERIALIZERS,
+    f"a function of one argument, a kohort.Serializer or Deserializer, or one of {', '.join(SERIALIZERS)}",
+)
 _SCHEME: Final = re.compile(r"(?i:PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)://")
 ANY_PARTITION: Final = "records without a key use any partition"
 ONE_PHASE: Final = ValueRule(lambda value: value is False, "false: two-phase commit is not supported")
@@ -159,14 +163,23 @@ class ConsumerConfig(ClientConfig):
     allow_auto_create_topics: bool = option(True, "True to let a subscription create a topic, if the broker allows it.")
     exclude_internal_topics: bool = option(True, "True to exclude internal topics from pattern subscriptions.")
     client_rack: str = option("", "Rack of this client, to fetch from the nearest replica.")
-    key_deserializer: Callable[[Any], Any] | None = option(
-        None, "Function that converts key bytes (None: null key) to the record's key.", of=object, rule=FUNCTION
-    )
-    value_deserializer: Callable[[Any], Any] | None = option(
+    key_deserializer: Any = option(
         None,
-        "Function that converts value bytes (None: null value) to the record's value.",
+        "Deserializer of keys: a function of the bytes (None: null), a kohort.Deserializer, or the name of one.",
         of=object,
-        rule=FUNCTION,
+        rule=SERIALIZER,
+    )
+    value_deserializer: Any = option(
+        None,
+        "Deserializer of values: a function of the bytes (None: null), a kohort.Deserializer, or the name of one.",
+        of=object,
+        rule=SERIALIZER,
+    )
+    on_decode_error: str = option(
+        "raise",
+        "Action on a key or value that its deserializer rejects: raise UndecodableValue, skip the record, or return a "
+        "kohort.Undecodable in its place.",
+        choices=("raise", "skip", "undecodable"),
     )
 
     def __post_init__(self) -> None:
@@ -240,11 +253,17 @@ class ProducerConfig(ClientConfig):
         of=object,
         rule=PARTITIONER,
     )
-    key_serializer: Callable[[Any], Any] | None = option(
-        None, "Function of the key given to send() that returns bytes, text or None.", of=object, rule=FUNCTION
+    key_serializer: Any = option(
+        None,
+        "Serializer of keys: a function that returns bytes, text or None, a kohort.Serializer, or the name of one.",
+        of=object,
+        rule=SERIALIZER,
     )
-    value_serializer: Callable[[Any], Any] | None = option(
-        None, "Function of the value given to send() that returns bytes, text or None.", of=object, rule=FUNCTION
+    value_serializer: Any = option(
+        None,
+        "Serializer of values: a function that returns bytes, text or None, a kohort.Serializer, or the name of one.",
+        of=object,
+        rule=SERIALIZER,
     )
     partitioner_ignore_keys: bool = option(False, "True to treat records with a key like those without one.")
     transaction_two_phase_commit_enable: bool = option(

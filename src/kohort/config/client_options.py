@@ -17,6 +17,7 @@ from kohort.config.client_values import as_spelled
 from kohort.config.options import options_of, parse_config
 from kohort.config.other_names import instead_of
 from kohort.config.properties import fill_in_value
+from kohort.config.schema_registry import PREFIX
 from kohort.config.security_names import REFUSED, SAME, SPECIAL, WITHOUT_COUNTERPART, is_hidden, translated
 from kohort.errors import ConfigError
 from kohort.nearest import did_you_mean
@@ -47,6 +48,21 @@ def client_config(cls: type[C], config: Mapping[str, Any] | None, options: Mappi
     if cls is ConsumerConfig:
         _check_group_protocol(given)
     return parse_config(cls, given)
+
+
+def registry_options_of(config: Mapping[str, Any] | str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a schema registry: a URL or a mapping, keywords, and those of a ``profile`` below them.
+
+    Texts may contain ``${NAME}`` and ``${file:PATH}``. Raises ConfigError.
+    """
+    if config is not None and not isinstance(config, str | Mapping):
+        raise ConfigError(f"the first argument is the URL of a schema registry or a mapping of options, not {config!r}")
+    given, _ = _merged({"url": config} if isinstance(config, str) else config or {}, options)
+    given = {name.removeprefix(PREFIX): value for name, value in given.items()}
+    if (profile := given.pop(PROFILE, None)) is not None:
+        shared = translated(_profile_options(profile))
+        given = {n.removeprefix(PREFIX): v for n, v in shared.items() if n.startswith(PREFIX)} | given
+    return given
 
 
 def _merged(*sources: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:

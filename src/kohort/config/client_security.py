@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from kohort.config.listener_security import TLS_VERSIONS, SecurityProtocol
 from kohort.config.options import option
+from kohort.config.schema_registry import SchemaRegistryConfig
 from kohort.errors import ConfigError
 from kohort.secret import Secret
 
@@ -20,7 +21,7 @@ JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientSecurityConfig:
+class ClientSecurityConfig(SchemaRegistryConfig):
     """TLS and login options of a client."""
 
     security_protocol: str = option(
@@ -123,6 +124,7 @@ class ClientSecurityConfig:
     sasl_aws_region: str | None = option(None, "Region of an MSK cluster; default: from broker name or environment.")
 
     def __post_init__(self) -> None:
+        SchemaRegistryConfig.__post_init__(self)
         _both(self, "ssl.certificate.pem", "ssl.key.pem")
         _both(self, "sasl.username", "sasl.password")
         for names in (

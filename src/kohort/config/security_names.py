@@ -39,6 +39,9 @@ SAME: Final[Mapping[str, str]] = {
     "ssl.keyfile": "ssl.key.location",
     "ssl.password": "ssl.key.password",
     "ssl.ciphers": "ssl.cipher.suites",
+    # Confluent's serializers
+    "basic.auth.user.info": "schema.registry.basic.auth.user.info",
+    "bearer.auth.token": "schema.registry.bearer.auth.token",
 }
 WITHOUT_COUNTERPART: Final = frozenset({
     "ssl.truststore.type", "ssl.keystore.type", "ssl.protocol", "ssl.provider", "ssl.keymanager.algorithm",
@@ -49,7 +52,7 @@ WITHOUT_COUNTERPART: Final = frozenset({
     "sasl.oauthbearer.sub.claim.name", "sasl.oauthbearer.scope.claim.name", "sasl.oauthbearer.clock.skew.seconds",
     "sasl.oauthbearer.expected.audience", "sasl.oauthbearer.expected.issuer", "sasl.oauthbearer.jwks.endpoint.url",
     "sasl.oauthbearer.jwks.endpoint.refresh.ms", "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
-    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", "basic.auth.credentials.source",
 })  # fmt: skip
 """Options without a counterpart: store types are detected, ``ssl.enabled.protocols`` has the TLS versions, the Kerberos
 library fetches tickets, and the broker validates tokens.
@@ -70,6 +73,8 @@ REFUSED: Final[Mapping[str, str]] = {
     "ssl.providers": OPENSSL,
     "ssl.curves.list": OPENSSL,
     "ssl.sigalgs.list": OPENSSL,
+    "schema.registry.ssl.truststore.location": "use PEM: schema.registry.ssl.ca.location",
+    "schema.registry.ssl.keystore.location": "use PEM: schema.registry.ssl.certificate.location",
     "ssl.client.auth": "it is an option of brokers; the client's certificate is ssl.certificate.location",
     "sasl.login.class": OWN_TOKENS,
     "sasl.oauthbearer.assertion.template.file": "use the claims: sasl.oauthbearer.assertion.claim.iss, .sub, .aud",

@@ -167,10 +167,10 @@ def jars(name: str, pom: Path, *options: str) -> str:
 
     def bring() -> None:
         shutil.rmtree(folder, ignore_errors=True)
-        _make("mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies",
+        run_build("mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies",
               f"-DoutputDirectory={folder}", "-DincludeScope=runtime", *options)  # fmt: skip
 
-    _once(BUILT / name / ".jars", _digest([pom], *options), bring)
+    once(BUILT / name / ".jars", _digest([pom], *options), bring)
     return f"{folder}/*"
 
 
@@ -180,9 +180,9 @@ def compiled(name: str, sources: Sequence[Path], class_path: str) -> str:
 
     def compile_all() -> None:
         shutil.rmtree(folder, ignore_errors=True)
-        _make("javac", "-nowarn", "-d", str(folder), "-cp", class_path, *map(str, sources))
+        run_build("javac", "-nowarn", "-d", str(folder), "-cp", class_path, *map(str, sources))
 
-    _once(BUILT / name / ".classes", _digest(sources, class_path), compile_all)
+    once(BUILT / name / ".classes", _digest(sources, class_path), compile_all)
     return f"{folder}:{class_path}"
 
 
@@ -217,9 +217,9 @@ def python(name: str) -> str:
 
     def sync() -> None:
         variables = {"UV_PROJECT_ENVIRONMENT": str(environment), "UV_PYTHON_DOWNLOADS": "never"}
-        _make(uv(), "sync", "--frozen", "--project", str(SOURCES / name), env=variables)
+        run_build(uv(), "sync", "--frozen", "--project", str(SOURCES / name), env=variables)
 
-    _once(BUILT / name / ".made", _digest([SOURCES / name / f for f in ("pyproject.toml", "uv.lock")]), sync)
+    once(BUILT / name / ".made", _digest([SOURCES / name / f for f in ("pyproject.toml", "uv.lock")]), sync)
     return str(environment / "bin" / "python")
 
 
@@ -252,16 +252,16 @@ def _go(name: str) -> Command:
     binary = BUILT / name / "client"
 
     def build() -> None:
-        _make("go", "build", "-C", str(source), "-mod=readonly", "-o", str(binary), ".", env={"CGO_ENABLED": "0"})
+        run_build("go", "build", "-C", str(source), "-mod=readonly", "-o", str(binary), ".", env={"CGO_ENABLED": "0"})
 
-    _once(BUILT / name / ".built", _digest(sorted(source.iterdir())), build)
+    once(BUILT / name / ".built", _digest(sorted(source.iterdir())), build)
     return (str(binary),)
 
 
 def _node(name: str, *compilers: str) -> Command:
     require(*compilers)
     folder, client = node_packages(name), SOURCES / name / "client.js"
-    _once(folder / ".client", _digest([client]), lambda: shutil.copy(client, folder))
+    once(folder / ".client", _digest([client]), lambda: shutil.copy(client, folder))
     return ("node", str(folder / "client.js"))
 
 
@@ -274,11 +274,13 @@ def node_packages(name: str) -> Path:
     def install() -> None:
         for package in packages:
             shutil.copy(SOURCES / name / package, folder)
-        _make("npm", "ci", "--prefix", str(folder), "--no-audit", "--no-fund", "--loglevel=error", env=_for_compilers())
+        run_build(
+            "npm", "ci", "--prefix", str(folder), "--no-audit", "--no-fund", "--loglevel=error", env=_for_compilers()
+        )
         for dependencies in folder.glob("node_modules/*/deps"):
             shutil.rmtree(dependencies)  # sources and objects of the build: half a gigabyte
 
-    _once(folder / ".built", _digest([SOURCES / name / f for f in packages]), install)
+    once(folder / ".built", _digest([SOURCES / name / f for f in packages]), install)
     return folder
 
 
@@ -292,7 +294,8 @@ def _for_compilers() -> dict[str, str]:
     return {"MAKEFLAGS": "", **({"npm_config_nodedir": str(prefix)} if beside else {})}
 
 
-def _make(*command: str, env: Mapping[str, str] = MappingProxyType({})) -> None:
+def run_build(*command: str, env: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Run a command of a build; fail with its output."""
     done = subprocess.run(
         command, timeout=BUILD_S, capture_output=True, text=True, check=False, env={**os.environ, **env}
     )
@@ -303,7 +306,7 @@ def _digest(sources: Sequence[Path], *also: str) -> str:
     return hashlib.sha256(b"\0".join([*(s.read_bytes() for s in sources), *(a.encode() for a in also)])).hexdigest()
 
 
-def _once(mark: Path, digest: str, make: Callable[[], object]) -> None:
+def once(mark: Path, digest: str, make: Callable[[], object]) -> None:
     """Build unless ``mark`` matches ``digest``; one process builds at a time."""
     if _says(mark, digest):
         return

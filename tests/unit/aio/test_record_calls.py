@@ -16,6 +16,7 @@ from kohort.aio.group.session_state import Session, SessionState
 from kohort.client.handling.failures import failure_of
 from kohort.client.partition_claims import ClaimState
 from kohort.model import Record
+from kohort.schemas.serde import SchemaNeeded
 from kohort.wire.record_batch import NewRecord
 from support.machines.consumer_stage import SERVERS, ConsumerStage, User, tp
 from support.machines.stage_waits import StageWaits
@@ -62,6 +63,9 @@ class StageClients:
         self._stage.loop.run_until(lambda: batch.done)
         assert batch.error is None
         self._note_delivery(topic, value)
+
+    def fetch(self, _needed: SchemaNeeded) -> None:
+        raise AssertionError("values without schemas")
 
     def close(self) -> None:
         """Do nothing: the producer belongs to the stage."""

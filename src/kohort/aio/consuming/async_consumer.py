@@ -32,6 +32,7 @@ from kohort.config.client_options import client_config
 from kohort.errors import UsageError
 from kohort.extras import needs
 from kohort.model import Record, SubscriptionPattern, TopicPartition
+from kohort.schemas.serde import SchemaNeeded
 
 if TYPE_CHECKING:
     import pyarrow
@@ -63,7 +64,7 @@ class AsyncConsumer(ImmediateCalls):
         self._machine = ConsumerMachine(self.config, system_rng())
         self._waits: AsyncConsumerWaits = AsyncConsumerWaits(self._machine)
         self._calls = ConsumerCalls(self._waits, self._commits)
-        self._reader = reader_of(self._machine, nullcontext(), self._waits.kick)
+        self._reader = reader_of(self._machine, nullcontext(), self._waits.kick, blocks=False)
 
     unsubscribe = awaiting(ConsumerCalls.unsubscribe)
     partitions_for = awaiting(ConsumerCalls.partitions_for)
@@ -101,7 +102,11 @@ class AsyncConsumer(ImmediateCalls):
         limit_ms, most = poll_limits(self.config, timeout_ms, max_records)
         with self._waits.polling():
             self._commits.run_due()
-            return await self._waits.until(lambda: self._reader.records(most), limit_ms) or []
+            while True:
+                try:
+                    return await self._waits.until(lambda: self._reader.records(most), limit_ms) or []
+                except SchemaNeeded as needed:
+                    await needed.fetch_async()
 
     async def getmany(
         self, timeout_ms: int = 0, *, max_records: int | None = None
@@ -149,9 +154,12 @@ class AsyncConsumer(ImmediateCalls):
             with self._waits.polling():
                 self._commits.run_due()
                 fetched = await self._waits.until(self._reader.next_fetched, FOREVER_MS)
-            if fetched is not None:
-                for record in self._reader.one_by_one(fetched, self.config.max_poll_records):
-                    yield record
+            try:
+                if fetched is not None:
+                    for record in self._reader.one_by_one(fetched, self.config.max_poll_records):
+                        yield record
+            except SchemaNeeded as needed:  # the next fetch starts with this record
+                await needed.fetch_async()
 
     async def iter_arrow(
         self,

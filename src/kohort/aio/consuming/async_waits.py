@@ -40,6 +40,8 @@ class AsyncRebalanceListener(Protocol):
 
 
 class AsyncConsumerWaits(Waits):
+    blocks = False
+
     def __init__(self, machine: ConsumerMachine) -> None:
         self.listener: AsyncRebalanceListener | RebalanceListener | None = None
         self.closing = False

@@ -5,22 +5,28 @@ The caller's thread decodes without the consumer's lock, after it has scheduled 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kohort.aio.schema_registry import registry_of
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.reading.deserializing import Deserializers, refuse_arrow
 from kohort.client.reading.fetched import Fetched
-from kohort.errors import UndecodableValue
+from kohort.errors import SchemaRegistryError, UndecodableValue
 from kohort.model import Record, TopicPartition
+from kohort.schemas.serde import SchemaNeeded
 
 if TYPE_CHECKING:
     import pyarrow
 
     from kohort.columns.avro_values.format import AvroFormat
     from kohort.columns.layout import Layout
+
+
+log = logging.getLogger("kohort.consumer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +151,10 @@ class RecordReader:
 
 
 class DeserializingReader(RecordReader):
-    """Reader of a consumer with deserializers. A rejected record raises UndecodableValue and stays unread."""
+    """Reader of a consumer with deserializers. A rejected record raises UndecodableValue and stays unread.
+
+    In asyncio a record without its schema raises SchemaNeeded, and stays unread, too.
+    """
 
     def __init__(
         self,
@@ -162,34 +171,52 @@ class DeserializingReader(RecordReader):
         try:
             while len(out) < most and (fetched := self.next_fetched(may_raise=not out)) is not None:
                 out += self.hand_out(fetched, most - len(out))
-        except UndecodableValue:
+        except (UndecodableValue, SchemaRegistryError, SchemaNeeded):
             if not out:
                 raise
         return out or None
 
     def hand_out(self, fetched: Fetched, most: int) -> list[Record]:
-        """Return up to ``most`` deserialized records. Raises UndecodableValue if the first one cannot be decoded."""
+        """Return up to ``most`` deserialized records, without skipped ones.
+
+        Raises UndecodableValue, SchemaRegistryError or SchemaNeeded if the first record is the cause.
+        """
         undecoded = (fetched.records or [])[fetched.at : fetched.at + most]
-        found, error = self._deserializers.until_error(undecoded)
-        if error is not None and not found:
+        found, read, error = self._deserializers.until_error(undecoded)
+        if error is not None and not read:
             raise error
-        taken = super().hand_out(fetched, len(found))
-        return found if taken or not found else []
+        taken = super().hand_out(fetched, read)
+        if len(found) < read and taken:
+            log_skipped(undecoded[:read], found)
+        return found if taken else []
 
     def one_by_one(self, fetched: Fetched, most: int) -> Iterator[Record]:
-        for _ in range(most):
-            found = self.hand_out(fetched, 1) if fetched.at < len(fetched.records or ()) else []
-            if not found:
-                break
-            yield found[0]
+        left = most
+        while left and (at := fetched.at) < len(fetched.records or ()):
+            found = self.hand_out(fetched, 1)
+            if found:
+                left -= 1
+                yield found[0]
+            elif fetched.at == at:
+                break  # the partition was revoked
 
     def batches(self, layout: Layout, max_bytes: int) -> list[pyarrow.RecordBatch] | None:  # noqa: ARG002
         refuse_arrow(self._deserializers)
         return None
 
 
-def reader_of(machine: ConsumerMachine, guard: AbstractContextManager[Any], kick: Callable[[], None]) -> RecordReader:
-    deserializers = Deserializers.of(machine.config)
+def log_skipped(records: list[Record], found: list[Record]) -> None:
+    """Log a warning about the records that ``on_decode_error="skip"`` left out."""
+    kept = {record.offset for record in found}
+    first = next(record for record in records if record.offset not in kept)
+    place = f"{first.topic}-{first.partition} at offset {first.offset}"
+    log.warning("skipped %d undecodable records, the first in %s", len(records) - len(found), place)
+
+
+def reader_of(
+    machine: ConsumerMachine, guard: AbstractContextManager[Any], kick: Callable[[], None], *, blocks: bool = True
+) -> RecordReader:
+    deserializers = Deserializers.of(machine.config, registry_of(machine.config), blocks=blocks)
     if deserializers is None:
         return RecordReader(machine, guard, kick)
     return DeserializingReader(machine, guard, kick, deserializers)

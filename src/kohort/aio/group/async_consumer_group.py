@@ -11,6 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from kohort.aio.calls import documented_as, run_call_async
@@ -30,6 +31,7 @@ from kohort.client.reading.deserializing import refuse_arrow
 from kohort.client.reading.fetched import Fetched
 from kohort.errors import UsageError
 from kohort.model import Record, SubscriptionPattern
+from kohort.schemas.serde import resolved_async
 
 if TYPE_CHECKING:
     import pyarrow
@@ -75,7 +77,7 @@ class AsyncClaim(SessionClaim):
 
     async def batches(self) -> AsyncIterator[list[Record]]:
         while (fetched := await self._take()) is not None:
-            records = self._session.decode(fetched)
+            records = await resolved_async(partial(self._session.decode, fetched))
             if records:
                 self._session.count(fetched, len(records))
                 yield records

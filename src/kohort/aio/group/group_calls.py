@@ -15,8 +15,10 @@ from typing import Any, Final, Protocol
 from kohort.aio.calls import Call, PollUntil, Run, Waits, leave_group
 from kohort.aio.consuming.consumer_calls import checked_topics
 from kohort.aio.group.session_state import SessionState
+from kohort.aio.schema_registry import registry_of
 from kohort.aio.system import system_rng
 from kohort.client.consumer import CloseTimeout, ConsumerMachine
+from kohort.client.reading.deserializing import Deserializers
 from kohort.client.user_input import checked_ms, whole_number
 from kohort.config.client import ConsumerConfig
 from kohort.config.client_options import client_config
@@ -74,6 +76,7 @@ class GroupCalls:
         self._config = config
         self._max_processing_time_ms = max_processing_time_ms
         self._new_guard = new_guard
+        self._deserializers = Deserializers.of(config, registry_of(config), blocks=waits.blocks)
         self._new_workers = new_workers
         self._workers: Workers | None = None
         self._handler: Any = None
@@ -99,7 +102,9 @@ class GroupCalls:
         if self.stopping:
             return
         with self._waits.guard:
-            state = SessionState(self._waits, self._config, self._max_processing_time_ms, self._new_guard)
+            state = SessionState(
+                self._waits, self._config, self._max_processing_time_ms, self._new_guard, self._deserializers
+            )
             workers = self._workers = self._new_workers(state)
         yield Run(partial(handler.setup, workers.session))
         workers.start(handler)

@@ -15,7 +15,9 @@ from typing import Any, Final, Protocol, TypeVar
 
 from kohort.aio.calls import Run
 from kohort.aio.consuming.consumer_calls import checked_topics
+from kohort.aio.consuming.record_reader import log_skipped
 from kohort.aio.group.session_state import Session, SessionState
+from kohort.aio.schema_registry import registry_of
 from kohort.client.admin.model import ConfigEntry, ConfigResource, NewTopic
 from kohort.client.consumer import ConsumerMachine
 from kohort.client.handling.failures import Failure, without_failure
@@ -30,6 +32,7 @@ from kohort.config.options import options_of
 from kohort.config.properties import as_filled
 from kohort.errors import ApiError, ConfigError, DeadLetterFailed, ErrorCode, KohortError, UndecodableValue, UsageError
 from kohort.model import Record, SubscriptionPattern
+from kohort.schemas.serde import SchemaNeeded
 
 R = TypeVar("R")
 MAX_REQUEST_SIZE: Final = (1 << 31) - 1
@@ -59,6 +62,9 @@ class Clients(Protocol):
 
     def delivered(self, delivery: Any) -> Any:
         """Wait for a delivery. In asyncio, return an awaitable."""
+
+    def fetch(self, needed: SchemaNeeded) -> Any:
+        """Get a schema from its registry. In asyncio, return an awaitable."""
 
 
 class ReadClaim(Protocol):
@@ -92,7 +98,7 @@ class RecordCalls:
         self.rules = HandlerRules(self.config, str(config.group_id), names)
         machine.subscription.read_from_start = frozenset(self.rules.retry_topics)
         self._function = function
-        self._deserializers = Deserializers.of(config)
+        self._deserializers = Deserializers.of(config, registry_of(config))
         self._clients = clients
         self._options = connection_options(config)
         self._request_timeout_ms = config.request_timeout_ms
@@ -146,7 +152,9 @@ class RecordCalls:
         attempt = self.rules.attempt(record)
         while True:
             try:
-                yield Run(partial(self._function, self._decoded(record)))
+                decoded = yield from self._decoded(record)
+                if decoded is not None:
+                    yield Run(partial(self._function, decoded))
             except Exception as failed:  # noqa: BLE001  # errors of the user's function
                 error = failed
             else:
@@ -166,7 +174,8 @@ class RecordCalls:
         decoded: list[Record] = []
         for at, record in enumerate(records):
             try:
-                decoded.append(self._decoded(record))
+                if (found := (yield from self._decoded(record))) is not None:
+                    decoded.append(found)
             except UndecodableValue as error:
                 after = self.rules.after(record, error, self.config.attempts, self._clients.now_ms())
                 if not isinstance(after, MoveRecord):
@@ -211,8 +220,19 @@ class RecordCalls:
         )  # fmt: skip
         return bool((yield Pause(after.delay_ms)))
 
-    def _decoded(self, record: Record) -> Record:
-        return record if self._deserializers is None else self._deserializers.apply(record)
+    def _decoded(self, record: Record) -> RecordCall[Record | None]:
+        """Deserialize a record; None if ``on_decode_error`` skips it."""
+        if self._deserializers is None:
+            return record
+        while True:
+            try:
+                found = self._deserializers.apply(record)
+            except SchemaNeeded as needed:
+                yield Run(partial(self._clients.fetch, needed))
+            else:
+                if found is None:
+                    log_skipped([record], [])
+                return found
 
     def _move(self, moves: list[tuple[Record, MoveRecord]]) -> RecordCall[None]:
         """Send failed records to their next topic, and wait until the topic has them. Raises DeadLetterFailed."""

@@ -16,6 +16,7 @@ from kohort.aio.system import wall_ms
 from kohort.client.handling.keyed_records import KeyedRecords
 from kohort.client.reading.subscription import PartitionState
 from kohort.model import Record
+from kohort.schemas.serde import SchemaNeeded
 
 
 class AsyncClients:
@@ -25,6 +26,9 @@ class AsyncClients:
 
     def delivered(self, delivery: Delivery) -> Any:
         return delivery
+
+    def fetch(self, needed: SchemaNeeded) -> Any:
+        return needed.fetch_async()
 
 
 async def run_work(wait: Run | Pause) -> Any:

@@ -17,6 +17,7 @@ from kohort.aio.system import wall_ms
 from kohort.client.handling.keyed_records import KeyedRecords
 from kohort.client.reading.subscription import PartitionState
 from kohort.model import Record
+from kohort.schemas.serde import SchemaNeeded
 
 
 class BlockingClients:
@@ -26,6 +27,9 @@ class BlockingClients:
 
     def delivered(self, delivery: Delivery) -> Any:
         return delivery.result()
+
+    def fetch(self, needed: SchemaNeeded) -> None:
+        needed.fetch()
 
 
 def run_work(wait: Run | Pause) -> Any:

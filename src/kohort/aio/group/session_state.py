@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from kohort.aio.calls import Call, WaitFor, WaitLast, Waits
 from kohort.aio.consuming.consumer_calls import COMMIT_TOO_LATE
+from kohort.aio.consuming.record_reader import log_skipped
 from kohort.client.consumer import CloseTimeout
 from kohort.client.group.commits import Offsets
 from kohort.client.partition_claims import Claims, ClaimState
@@ -22,6 +23,7 @@ from kohort.client.user_input import checked_ms
 from kohort.config.client import ConsumerConfig
 from kohort.errors import ApiTimeout, HandlerFailed, KohortError
 from kohort.model import OffsetAndMetadata, Record, TopicPartition
+from kohort.schemas.serde import SchemaNeeded
 
 log = logging.getLogger(__name__)
 WAIT_SLICE_S: Final = 1.0
@@ -45,11 +47,12 @@ class SessionState:
         config: ConsumerConfig,
         max_processing_time_ms: int,
         new_guard: Callable[[], AbstractContextManager[Any]],
+        deserializers: Deserializers | None,
     ) -> None:
         self.generation = waits.machine.group.membership.generation
         self.claims = Claims(waits.machine, max_processing_time_ms, new_guard)
         self.waits = waits
-        self.deserializers = Deserializers.of(config)
+        self.deserializers = deserializers
         self.check_crcs = config.check_crcs
         self.failure: HandlerFailed | None = None
         self.ending = False
@@ -88,11 +91,20 @@ class SessionState:
         return max(0, min([*(t - now_ms for t in times), most_ms]))
 
     def decode(self, fetched: Fetched) -> list[Record]:
-        """Return the records before the first record that is damaged, or that a deserializer rejects."""
+        """Return the records before the first record that is damaged, or that a deserializer rejects.
+
+        Raises SchemaNeeded in asyncio: get the schema, and decode again.
+        """
         records = fetched.decode_records(check_crcs=self.check_crcs)
-        if self.deserializers is not None:
-            records, fetched.undecodable = self.deserializers.until_error(records)
-        return records
+        if self.deserializers is None:
+            return records
+        found, read, error = self.deserializers.until_error(records)
+        if isinstance(error, SchemaNeeded):
+            raise error
+        fetched.undecodable = error
+        if len(found) < read:
+            log_skipped(records[:read], found)
+        return found
 
     def count(self, fetched: Fetched, records: int) -> None:
         with self.waits.guard:
@@ -101,7 +113,7 @@ class SessionState:
     def check_damage(self, claim: ClaimState, fetched: Fetched) -> None:
         """Fetch damaged batches again; raise CorruptRecord if they are still damaged.
 
-        Raises UndecodableValue if a deserializer rejected a record of the batches.
+        Raises UndecodableValue if a deserializer rejected a record of the batches, and the registry's error.
         """
         if fetched.undecodable is not None:
             raise fetched.undecodable

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 from kohort.aio.calls import awaiting, documented_as, run_call_async
@@ -13,7 +14,7 @@ from kohort.aio.finalizers import deliver_dropped
 from kohort.aio.other_names import OF_PRODUCERS, OtherNames
 from kohort.aio.producing.delivery import Delivery, Owner
 from kohort.aio.producing.producer import Producer
-from kohort.aio.producing.producer_calls import Call, ProducerCalls, Wait
+from kohort.aio.producing.producer_calls import Call, Fetch, ProducerCalls, Wait
 from kohort.aio.producing.record_forms import ArrowRows, Headers, Text, time_of_record
 from kohort.aio.system import system_rng
 from kohort.client.metrics.names import MetricsSnapshot
@@ -24,6 +25,7 @@ from kohort.client.writing.produce_batch import RECORD_OVERHEAD
 from kohort.config.client import ProducerConfig
 from kohort.config.client_options import client_config
 from kohort.errors import ConnectionFailed, TransactionFailed
+from kohort.schemas.serde import resolved_async
 from kohort.wire.record_batch import NewRecord
 
 if TYPE_CHECKING:
@@ -66,10 +68,11 @@ class AsyncProducer(OtherNames):
         timestamp_ms: int | None = None,
     ) -> Delivery:
         at_ms = time_of_record(timestamp_ms)
-        if self._serializers is not None:
-            value, key = self._serializers.value(topic, value), self._serializers.key(topic, key)
-        value_bytes, key_bytes = to_bytes("value", value), to_bytes("key", key)
         pairs = to_headers(headers) if headers else ()
+        if self._serializers is not None:
+            serialize = partial(self._serializers.record, topic, key, value, pairs)
+            key, value, pairs = await resolved_async(serialize)
+        value_bytes, key_bytes = to_bytes("value", value), to_bytes("key", key)
         driver = self._calls.may_send()
         partitions = await self.partitions_for(topic)
         if self._machine.accumulator.full:
@@ -188,7 +191,9 @@ class AsyncProducer(OtherNames):
             deliver_dropped("an AsyncProducer", self._machine, calls.driver, contextlib.nullcontext())
 
     async def _run(self, call: Call[R]) -> R:
-        async def until(wait: Wait) -> Any:
+        async def until(wait: Wait | Fetch) -> Any:
+            if isinstance(wait, Fetch):
+                return await wait.needed.fetch_async()
             return await self._calls.running().until(wait.ready, wait.timeout_ms)
 
         return await run_call_async(call, until)

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 from kohort.aio.calls import blocking, run_call
@@ -14,7 +15,7 @@ from kohort.aio.finalizers import deliver_dropped
 from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
 from kohort.aio.other_names import OF_PRODUCERS, OtherNames
 from kohort.aio.producing.delivery import Delivery, Owner
-from kohort.aio.producing.producer_calls import Call, ProducerCalls
+from kohort.aio.producing.producer_calls import Call, Fetch, ProducerCalls, Wait
 from kohort.aio.producing.record_forms import ArrowRows, Headers, Text, time_of_record
 from kohort.aio.system import system_rng, wall_ms
 from kohort.client.metrics.names import MetricsSnapshot
@@ -25,6 +26,7 @@ from kohort.client.writing.produce_batch import RECORD_OVERHEAD
 from kohort.config.client import ProducerConfig
 from kohort.config.client_options import client_config
 from kohort.errors import ConnectionFailed, TransactionFailed
+from kohort.schemas.serde import resolved
 from kohort.wire.record_batch import NewRecord
 
 if TYPE_CHECKING:
@@ -104,18 +106,19 @@ class Producer(OtherNames):
         ``headers``: pairs (name, value) or a mapping. ``timestamp_ms``: ms since 1970, default now.
 
         Raises ApiTimeout if the topic's partitions stay unknown, or the buffer stays full, for ``max.block.ms``;
-        ApiError for a topic that cannot be written, or with MESSAGE_TOO_LARGE; UsageError for an invalid record. With a
+        ApiError for a topic that cannot be written, or with MESSAGE_TOO_LARGE; UsageError for an invalid record, or one
+        that a serializer rejects; SchemaRegistryError for a schema that its registry refuses. With a
         ``transactional.id`` it also raises UsageError outside of a transaction, TransactionFailed if the transaction
         must be aborted, and ProducerFenced.
         """
+        if headers:
+            headers = to_headers(headers)
         if self._serializers is not None:
-            value, key = self._serializers.value(topic, value), self._serializers.key(topic, key)
+            key, value, headers = resolved(partial(self._serializers.record, topic, key, value, headers))
         if value is not None and type(value) is not bytes:
             value = to_bytes("value", value)
         if key is not None and type(key) is not bytes:
             key = to_bytes("key", key)
-        if headers:
-            headers = to_headers(headers)
         partitions = self._metadata.partition_count(topic) or self._run(self._calls.partitions_for(topic))
         if self._accumulator.full:
             self._run(self._calls.room())
@@ -257,4 +260,10 @@ class Producer(OtherNames):
 
     def _run(self, call: Call[R]) -> R:
         driver = self._driver
-        return run_call(call, lambda wait: self._io.call(lambda: driver.until(wait.ready, wait.timeout_ms)))
+
+        def wait_out(wait: Wait | Fetch) -> Any:
+            if isinstance(wait, Fetch):
+                return wait.needed.fetch()
+            return self._io.call(lambda: driver.until(wait.ready, wait.timeout_ms))
+
+        return run_call(call, wait_out)

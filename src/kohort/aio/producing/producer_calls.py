@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kohort.aio.driver import Driver
 from kohort.aio.producing.delivery import Delivery, Owner, run_callbacks
-from kohort.aio.producing.record_forms import ArrowRows, RecordLike, checked_lots
+from kohort.aio.producing.record_forms import CHUNK, ArrowRows, RecordLike, checked_lots
+from kohort.aio.schema_registry import registry_of
 from kohort.aio.system import SystemClock, wall_ms
 from kohort.aio.tls.contexts import tls_of
 from kohort.client.producer import ProducerMachine, check_partition
@@ -17,6 +19,7 @@ from kohort.client.writing.produce_batch import ProduceBatch
 from kohort.client.writing.serializing import NOT_FOR_ARROW, Serializers
 from kohort.errors import ApiError, ApiTimeout, KohortError, ProducerFenced, TransactionFailed, UsageError
 from kohort.model import GroupMetadata, OffsetAndMetadata, TopicPartition
+from kohort.schemas.serde import SchemaNeeded
 
 if TYPE_CHECKING:
     from kohort.columns.encode import EncodedBatch
@@ -32,8 +35,14 @@ class Wait(NamedTuple):
     timeout_ms: int | None
 
 
-Call = Generator[Wait, Any, R]
-"""Generator of a producer call. Each ``yield`` returns the value of ``ready``, or None after ``timeout_ms``."""
+class Fetch(NamedTuple):
+    """Wait request: get a schema from its registry."""
+
+    needed: SchemaNeeded
+
+
+Call = Generator[Wait | Fetch, Any, R]
+"""Generator of a producer call. A Wait returns the value of ``ready``, or None after ``timeout_ms``."""
 
 
 class ProducerCalls:
@@ -51,7 +60,7 @@ class ProducerCalls:
         self.driver: Driver | None = None
         self.clock = SystemClock()
         self.closed = False
-        self.serializers = Serializers.of(machine.config)
+        self.serializers = Serializers.of(machine.config, registry_of(machine.config))
         self._owner = owner
         self._kick = kick
         self._enough_bytes = int(machine.config.buffer_memory * refill_at)
@@ -121,10 +130,12 @@ class ProducerCalls:
         """
         driver = self.may_send()
         check_partition(topic, partition, (yield from self.partitions_for(topic)))
-        if self.serializers is not None:
-            records = self.serializers.records(topic, records)
         placed: dict[int, tuple[ProduceBatch, int, int]] = {}
-        for lot in checked_lots(records, wall_ms):
+        given = iter(records)
+        while chunk := list(islice(given, CHUNK)):
+            if self.serializers is not None:
+                chunk = yield from self._serialized(topic, chunk)
+            (lot,) = checked_lots(chunk, wall_ms)
             yield from self.room()
             with self._owner.guard:
                 self.running()
@@ -132,6 +143,16 @@ class ProducerCalls:
                     placed[id(batch)] = (batch, placed.get(id(batch), (batch, first))[1], last)
             self._kick(driver)
         return [Delivery(batch, last, self._owner, first) for batch, first, last in placed.values()]
+
+    def _serialized(self, topic: str, records: list[Any]) -> Call[list[Any]]:
+        assert self.serializers is not None
+        found: list[Any] = []
+        while len(found) < len(records):
+            try:
+                found += [self.serializers.in_batch(topic, record) for record in records[len(found) :]]
+            except SchemaNeeded as needed:
+                yield Fetch(needed)
+        return found
 
     def send_prebuilt(self, topic: str, partition: int, batch: bytes) -> Call[Delivery]:
         """Buffer the bytes of a complete record batch (magic 2), which the producer sends unchanged.

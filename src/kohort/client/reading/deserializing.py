@@ -1,59 +1,157 @@
-"""Apply the user's ``key_deserializer`` and ``value_deserializer`` to records."""
+"""Apply ``key_deserializer`` and ``value_deserializer`` to records, and ``on_decode_error`` to bad values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Final
-
-from msgspec.structs import replace
+from typing import Any, Final, NamedTuple
 
 from kohort.config.client import ConsumerConfig
-from kohort.errors import UndecodableValue, UsageError
+from kohort.errors import KohortError, UndecodableValue, UsageError
 from kohort.model import Record
+from kohort.schemas.by_name import named_deserializer
+from kohort.schemas.serde import (
+    KEY,
+    VALUE,
+    AnySchemaRegistry,
+    Deserializer,
+    SchemaNeeded,
+    SerializationContext,
+    Undecodable,
+)
 
 NOT_FOR_ARROW: Final = (
     "key_deserializer and value_deserializer do not apply to Arrow: read JSON with json=, or use another consumer"
 )
+Decode = Callable[[Any, Record], Any]
+"""Function of the bytes (None: a null) and their record."""
 
 
-@dataclass(frozen=True, slots=True)
+class Deserialized(NamedTuple):
+    """Deserialized records, the number of records that were read, and the error of the next record."""
+
+    records: list[Record]
+    read: int
+    error: KohortError | SchemaNeeded | None = None
+
+
 class Deserializers:
-    """The user's deserializers. They are also called for null keys and values, as in kafka-python and aiokafka."""
+    """Deserializers of keys and values.
 
-    key: Callable[[Any], Any] | None
-    value: Callable[[Any], Any] | None
+    ``blocks``: True to wait for a schema registry in the caller's thread. Otherwise SchemaNeeded is the error of a
+    record, and the caller awaits the schema.
+    """
+
+    def __init__(
+        self, key: Decode | None, value: Decode | None, *, on_error: str = "raise", blocks: bool = True
+    ) -> None:
+        self._key = key
+        self._value = value
+        self._on_error = on_error
+        self._blocks = blocks
 
     @classmethod
-    def of(cls, config: ConsumerConfig) -> Deserializers | None:
+    def of(
+        cls, config: ConsumerConfig, registry: Callable[[], AnySchemaRegistry], *, blocks: bool = True
+    ) -> Deserializers | None:
+        """Return the deserializers of a consumer; None without any. ``registry`` makes the one of its options."""
         if config.key_deserializer is None and config.value_deserializer is None:
             return None
-        return cls(config.key_deserializer, config.value_deserializer)
+        key, value = (_decode(given, field, registry) for given, field in (
+            (config.key_deserializer, KEY), (config.value_deserializer, VALUE)
+        ))  # fmt: skip
+        return cls(key, value, on_error=config.on_decode_error, blocks=blocks)
 
-    def apply(self, record: Record) -> Record:
-        """Return the record with deserialized key and value. Raises UndecodableValue with the record's place."""
-        if self.key is not None:
-            record = replace(record, key=_called("key_deserializer", self.key, record, record.key))
-        if self.value is not None:
-            record = replace(record, value=_called("value_deserializer", self.value, record, record.value))
-        return record
+    def apply(self, record: Record) -> Record | None:
+        """Return the record with deserialized key and value; None for a record to skip.
 
-    def until_error(self, records: Iterable[Record]) -> tuple[list[Record], UndecodableValue | None]:
+        Raises UndecodableValue with the record's place, and SchemaNeeded.
+        """
+        key: Any = record.key
+        value: Any = record.value
+        try:
+            field = "key_deserializer"
+            if self._key is not None:
+                key = self._key(key, record)
+            field = "value_deserializer"
+            if self._value is not None:
+                value = self._value(value, record)
+        except SchemaNeeded:
+            raise
+        except Exception as cause:
+            error = _undecodable(field, cause, record)
+            if self._on_error == "raise":
+                raise error from cause
+            if self._on_error == "skip":
+                return None
+            return self._with_errors(record)
+        return _copy(record, key, value)
+
+    def _with_errors(self, record: Record) -> Record:
+        """Return the record with an Undecodable as key, value or both."""
+        key = self._or_undecodable("key_deserializer", self._key, record.key, record)
+        value = self._or_undecodable("value_deserializer", self._value, record.value, record)
+        return _copy(record, key, value)
+
+    def _or_undecodable(self, field: str, decode: Decode | None, data: bytes | None, record: Record) -> Any:
+        try:
+            return data if decode is None else decode(data, record)
+        except SchemaNeeded:
+            raise
+        except Exception as cause:  # noqa: BLE001  # any error of a user's function
+            error = _undecodable(field, cause, record)
+            error.__cause__ = cause
+            return Undecodable(data, error)
+
+    def until_error(self, records: Iterable[Record]) -> Deserialized:
         """Return the deserialized records before the first error, and that error."""
         found: list[Record] = []
+        read = 0
         try:
-            found.extend(map(self.apply, records))
-        except UndecodableValue as error:
-            return found, error
-        return found, None
+            for record in records:
+                done = self._applied(record)
+                read += 1
+                if done is not None:
+                    found.append(done)
+        except (KohortError, SchemaNeeded) as error:
+            return Deserialized(found, read, error)
+        return Deserialized(found, read)
+
+    def _applied(self, record: Record) -> Record | None:
+        while True:
+            try:
+                return self.apply(record)
+            except SchemaNeeded as needed:
+                if not self._blocks:
+                    raise
+                needed.fetch()
 
 
-def _called(name: str, function: Callable[[Any], Any], record: Record, given: bytes | None) -> Any:
-    try:
-        return function(given)
-    except Exception as error:
-        problem = f"the {name} failed: {type(error).__name__}: {error}"
-        raise UndecodableValue(problem, topic=record.topic, partition=record.partition, offset=record.offset) from error
+def _decode(given: Any, field: str, registry: Callable[[], AnySchemaRegistry]) -> Decode | None:
+    if given is None:
+        return None
+    if isinstance(given, str):
+        given = named_deserializer(given, registry)
+    if isinstance(given, Deserializer):
+        deserialize = given.deserialize
+        return lambda data, record: (
+            None if data is None else deserialize(data, SerializationContext(record.topic, field, record.headers))
+        )
+    function = given
+    return lambda data, _record: function(data)
+
+
+def _copy(record: Record, key: Any, value: Any) -> Record:
+    return Record(
+        record.topic, record.partition, record.offset, record.timestamp_ms, key, value,
+        record.headers, record.timestamp_type, record.leader_epoch,
+    )  # fmt: skip
+
+
+def _undecodable(field: str, cause: Exception, record: Record) -> UndecodableValue:
+    problem = cause.problem if isinstance(cause, UndecodableValue) else f"{type(cause).__name__}: {cause}"
+    return UndecodableValue(
+        f"the {field} failed: {problem}", topic=record.topic, partition=record.partition, offset=record.offset
+    )
 
 
 def refuse_arrow(deserializers: Deserializers | None) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from kohort.client.reading.subscription import PartitionState, Position
 from kohort.columns.batches import OffsetRange, ReadOptions
 from kohort.columns.records import records_of
-from kohort.errors import CorruptRecord, UndecodableValue
+from kohort.errors import CorruptRecord, KohortError
 from kohort.extras import needs
 from kohort.model import NO_EPOCH, Record, TopicPartition
 from kohort.wire.codec import Buffer
@@ -84,7 +84,7 @@ class Fetched:
     at: int = 0
     taken_at: Position | None = None
     error: CorruptRecord | None = None
-    undecodable: UndecodableValue | None = None
+    undecodable: KohortError | None = None
 
     @property
     def size(self) -> int:

@@ -1,49 +1,82 @@
-"""Apply the user's ``key_serializer`` and ``value_serializer`` to records."""
+"""Apply ``key_serializer`` and ``value_serializer`` to records."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, Final
 
 from kohort.config.client import ProducerConfig
-from kohort.errors import UsageError
+from kohort.errors import KohortError, UsageError
+from kohort.schemas.by_name import named_serializer
+from kohort.schemas.serde import KEY, VALUE, AnySchemaRegistry, SchemaNeeded, SerializationContext, Serializer
 
 NOT_FOR_ARROW: Final = "key_serializer and value_serializer do not apply to send_arrow: use another producer"
+Encode = Callable[[str, Any, Any], tuple[Any, Any]]
+"""Function of topic, value and headers that returns the encoded value and the headers."""
 
 
-@dataclass(frozen=True, slots=True)
 class Serializers:
-    """The user's serializers. They are also called for null keys and values, as in kafka-python and aiokafka."""
+    """Serializers of keys and values. Functions get None for a null, as in kafka-python and aiokafka."""
 
-    key_function: Callable[[Any], Any] | None
-    value_function: Callable[[Any], Any] | None
+    def __init__(self, key: Encode | None, value: Encode | None) -> None:
+        self._key = key
+        self._value = value
 
     @classmethod
-    def of(cls, config: ProducerConfig) -> Serializers | None:
+    def of(cls, config: ProducerConfig, registry: Callable[[], AnySchemaRegistry]) -> Serializers | None:
+        """Return the serializers of a producer; None without any. ``registry`` makes the one of its options."""
         if config.key_serializer is None and config.value_serializer is None:
             return None
-        return cls(config.key_serializer, config.value_serializer)
+        return cls(_encode(config.key_serializer, KEY, registry), _encode(config.value_serializer, VALUE, registry))
 
-    def key(self, topic: str, given: Any) -> Any:
-        return _called("key_serializer", self.key_function, topic, given)
+    def record(self, topic: str, key: Any, value: Any, headers: Any) -> tuple[Any, Any, Any]:
+        """Return serialized key and value, and the headers. Raises UsageError for an error, and SchemaNeeded."""
+        if self._key is not None:
+            key, headers = self._key(topic, key, headers)
+        if self._value is not None:
+            value, headers = self._value(topic, value, headers)
+        return key, value, headers
 
-    def value(self, topic: str, given: Any) -> Any:
-        return _called("value_serializer", self.value_function, topic, given)
-
-    def records(self, topic: str, records: Iterable[Any]) -> Iterator[Any]:
-        """Yield the records of ``send_batch`` with serialized keys and values."""
-        for record in records:
-            if isinstance(record, tuple) and len(record) > 1:
-                yield self.key(topic, record[0]), self.value(topic, record[1]), *record[2:]
-            else:
-                yield self.value(topic, record)
+    def in_batch(self, topic: str, record: Any) -> Any:
+        """Return a record of ``send_batch`` with serialized key and value. Raises as ``record``."""
+        if not isinstance(record, tuple) or len(record) < 2:
+            value, headers = (record, ()) if self._value is None else self._value(topic, record, ())
+            return (None, value, headers) if headers else value
+        key, value, headers = self.record(topic, record[0], record[1], record[2] if len(record) > 2 else ())
+        return (key, value, headers, *record[3:]) if headers or len(record) > 2 else (key, value)
 
 
-def _called(name: str, function: Callable[[Any], Any] | None, topic: str, given: Any) -> Any:
-    if function is None:
-        return given
-    try:
-        return function(given)
-    except Exception as error:
-        raise UsageError(f"the {name} failed for a record of {topic!r}: {type(error).__name__}: {error}") from error
+def _encode(given: Any, field: str, registry: Callable[[], AnySchemaRegistry]) -> Encode | None:
+    if given is None:
+        return None
+    if isinstance(given, str):
+        given = named_serializer(given, registry)
+    name = f"{field}_serializer"
+    if isinstance(given, Serializer):
+        serialize = given.serialize
+
+        def encode(topic: str, value: Any, headers: Any) -> tuple[Any, Any]:
+            if value is None:
+                return None, headers
+            ctx = SerializationContext(topic, field, headers)
+            try:
+                return serialize(value, ctx), ctx.headers
+            except (KohortError, SchemaNeeded):
+                raise
+            except Exception as error:
+                raise _failed(name, topic, error) from error
+
+        return encode
+    function = given
+
+    def call(topic: str, value: Any, headers: Any) -> tuple[Any, Any]:
+        try:
+            return function(value), headers
+        except Exception as error:
+            raise _failed(name, topic, error) from error
+
+    return call
+
+
+def _failed(name: str, topic: str, error: Exception) -> UsageError:
+    return UsageError(f"the {name} failed for a record of {topic!r}: {type(error).__name__}: {error}")
