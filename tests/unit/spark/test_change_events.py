@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import random
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -148,6 +149,44 @@ def test_delete_without_before_and_usable_key_is_an_error(key: bytes | None, pro
 )
 def test_value_that_is_no_change_event_is_an_error(value: Any, problem: str) -> None:
     assert problem in problem_of(value)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": float("inf")}},
+        {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": 5},
+        {"type": ["bytes"], "name": {}},
+        {},
+    ],
+)
+def test_odd_schema_of_a_record_is_an_error_of_the_record(field: dict[str, Any]) -> None:
+    fields = [{**field, "field": "price"}, 5, {"field": []}]
+    schema = {"type": "struct", "fields": [{"type": "struct", "fields": fields, "field": "after"}]}
+
+    value = framed(event("c", None, {"price": "AN4="}), schema).replace(b"Infinity", b"1e999")
+
+    assert "column 'price': " in problem_of(value)
+
+
+def test_mutated_records_are_rows_or_problems() -> None:
+    chance, records = random.Random(7), []
+    words = [b"null", b"1e999", b"[]", b"{}", b"-1", b"99999999999999999999", b'"\\u0000"', b"Infinity"]
+    for _ in range(1500):
+        record = bytearray(framed(event("u", A, {**A, "name": PLACEHOLDER})))
+        for _ in range(3):
+            at = chance.randrange(len(record))
+            if chance.random() < 0.5:
+                colon = record.find(b":", at) % len(record)
+                end = min(e for e in (record.find(b",", colon), record.find(b"}", colon), len(record)) if e > 0)
+                record[colon + 1 : end] = chance.choice(words)
+            else:
+                record[at : at + chance.randrange(3)] = bytes([chance.randrange(256)])
+        records.append((KEY, bytes(record)))
+
+    rows, problems = rows_of(*records)
+
+    assert 100 < len(problems) < len(rows)
 
 
 def test_truncate_and_message_have_no_row() -> None:

@@ -39,6 +39,12 @@ def name_of(node: Node | None) -> str:
     return str(node.get("name") or "") if node else ""
 
 
+def child_of(node: Node | None, key: str) -> Node | None:
+    """Return the schema of a list's items or a map's values; None without a schema."""
+    found = node.get(key) if node else None
+    return found if isinstance(found, Mapping) else None
+
+
 def fields_of(node: Node | None) -> dict[str, Node]:
     """Return the schema of each field of a struct; {} without a schema."""
     fields = node.get("fields") if node else None

@@ -25,6 +25,7 @@ from kohort.spark.values.connect_schema import (
     Convert,
     Encodings,
     Node,
+    child_of,
     fields_of,
     name_of,
     refused,
@@ -168,7 +169,7 @@ def _exact(node: Node | None, mode: str, scale: int = 0) -> Callable[[Any], Deci
         mode = "precise"
         try:
             scale = int((node.get("parameters") or {})["scale"])
-        except (LookupError, TypeError, ValueError):
+        except (LookupError, TypeError, ValueError, OverflowError):
             raise ValueError(f"{DECIMAL} has no scale in its parameters") from None
     elif node and node.get("type") == "string":
         mode = "string"
@@ -206,7 +207,7 @@ def _unscaled(raw: bytes, scale: int) -> Decimal:
 def _list(kind: pa.DataType, node: Node | None, given: Encodings) -> Convert:
     if node and node.get("type") != "array":
         raise refused(node, kind)
-    item = converter(kind.value_type, node.get("items") if node else None, given)
+    item = converter(kind.value_type, child_of(node, "items"), given)
 
     def convert(value: Any) -> list[Any]:
         if not isinstance(value, list):
@@ -219,7 +220,7 @@ def _list(kind: pa.DataType, node: Node | None, given: Encodings) -> Convert:
 def _map(kind: pa.DataType, node: Node | None, given: Encodings) -> Convert:
     if node and node.get("type") != "map":
         raise refused(node, kind, "string")
-    item = converter(kind.item_type, node.get("values") if node else None, given)
+    item = converter(kind.item_type, child_of(node, "values"), given)
 
     def convert(value: Any) -> list[tuple[str, Any]]:
         if not isinstance(value, Mapping):
