@@ -16,10 +16,12 @@ pa = pytest.importorskip("pyarrow")
 pytest.importorskip("numba")
 fastavro = pytest.importorskip("fastavro")
 
+import kohort  # noqa: E402 - behind importorskip
 from kohort import AvroFormat, UndecodableValue, UsageError  # noqa: E402 - behind importorskip
 from kohort.columns.avro_values.decoder import decoder_of  # noqa: E402 - behind importorskip
 from kohort.columns.layout import Layout  # noqa: E402 - behind importorskip
 from kohort.schemas.framing import VALUE_HEADER, reference_bytes  # noqa: E402 - behind importorskip
+from support.schema_registry import fake_registry  # noqa: E402 - behind importorskip
 
 HUGE = b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"
 """The highest long."""
@@ -483,15 +485,24 @@ def test_floats_of_ints_are_promoted():
     ]
 
 
-def test_client_of_a_registry_resolves_schemas_and_references():
-    registry = pytest.importorskip("confluent_kafka.schema_registry")
-    client = registry.SchemaRegistryClient.new_client({"url": "mock://avro"})
+def test_registry_clients_resolve_schemas_and_references():
+    confluent = pytest.importorskip("confluent_kafka.schema_registry")
+    with fake_registry() as server:
+        clients = [
+            (kohort, kohort.SchemaRegistry(server.url)),
+            (confluent, confluent.SchemaRegistryClient.new_client({"url": "mock://avro"})),
+        ]
+        for library, client in clients:
+            check_registry_client(library, client)
+
+
+def check_registry_client(library: Any, client: Any) -> None:
     money = record(field("cents", "long"), name="shop.Money")
     order = record(field("id", "int"), field("price", "shop.Money"), name="shop.Order")
-    client.register_schema("money", registry.Schema(json.dumps(money), "AVRO"))
-    reference = registry.SchemaReference("shop.Money", "money", 1)
-    schema_id = client.register_schema("orders-value", registry.Schema(json.dumps(order), "AVRO", [reference]))
-    protobuf_id = client.register_schema("p-value", registry.Schema('syntax = "proto3";', "PROTOBUF"))
+    client.register_schema("money", library.Schema(json.dumps(money), "AVRO"))
+    reference = library.SchemaReference("shop.Money", "money", 1)
+    schema_id = client.register_schema("orders-value", library.Schema(json.dumps(order), "AVRO", [reference]))
+    protobuf_id = client.register_schema("p-value", library.Schema('syntax = "proto3";', "PROTOBUF"))
     values = [framed(schema_id, b"\2\4"), framed(protobuf_id, b""), framed(99, b"")]
 
     found = finished(AvroFormat(registry=client), values[:1])
@@ -502,6 +513,13 @@ def test_client_of_a_registry_resolves_schemas_and_references():
         f"schema {protobuf_id}: the schema has type PROTOBUF, not AVRO",
         "schema 99 is unknown to the registry",
     ]
+
+
+def test_registry_for_asyncio_is_refused():
+    avro = AvroFormat(registry=kohort.AsyncSchemaRegistry("http://127.0.0.1:9"))
+
+    with pytest.raises(UsageError, match="blocking client"):
+        finished(avro, [framed(1, b"")])
 
 
 def test_one_huge_value_does_not_enlarge_the_buffers_of_later_batches():

@@ -21,10 +21,10 @@ class AvroFormat:
     of the writers in the types of their columns. Without it, the first batch decides: the
     schema with the highest id in it is the reader's schema from then on.
 
-    ``registry``: writers' schemas by id: a blocking registry client with the methods of confluent-kafka's
-    ``SchemaRegistryClient``, a mapping, or a function that returns the text of a schema. It is asked once for each id.
-    An unknown id (LookupError of a function) makes the value undecodable; other errors are raised to the caller, and
-    the next call reads the same records.
+    ``registry``: writers' schemas by id: a ``kohort.SchemaRegistry``, another blocking client with its methods (such as
+    confluent-kafka's), a mapping, or a function that returns the text of a schema. It is asked once for each id. An
+    unknown id (LookupError of a function) makes the value undecodable; other errors are raised to the caller, and the
+    next call reads the same records.
 
     ``framing``: ``prefix`` for byte 00 and an id of 4 bytes before each value; ``header`` for the header
     ``__value_schema_id``, or else a prefix; ``none`` for values of one schema without an id.

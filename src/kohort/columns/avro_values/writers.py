@@ -51,6 +51,8 @@ def writer_schema(registry: WriterSchemas, reference: SchemaRef) -> tuple[str, d
 def _from_client(registry: SchemaClient, reference: SchemaRef) -> tuple[str, dict[str, str]]:
     found = registry.get_schema_by_guid(reference) if isinstance(reference, str) else registry.get_schema(reference)
     if hasattr(found, "__await__"):
+        if hasattr(found, "close"):
+            found.close()  # a coroutine that never runs
         raise UsageError("registry= of an AvroFormat takes a blocking client, not one for asyncio")
     kind = getattr(found, "schema_type", None) or "AVRO"
     if kind != "AVRO":
