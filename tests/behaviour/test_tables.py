@@ -18,6 +18,10 @@ SCHEMA = pa.schema([("n", pa.int64())])
 COUNT = 40
 
 
+one_format = pytest.mark.parametrize("form", ["delta"])
+"""For behavior of ``load`` alone, which is the same with both sinks."""
+
+
 class Crash(Exception):
     """The process dies here."""
 
@@ -163,6 +167,7 @@ def test_two_members_write_one_table(make, consumer_of, topic, fill):
     assert numbers_in(make()) == list(range(COUNT))
 
 
+@one_format
 def test_group_offsets_behind_the_table_are_brought_up(make, consumer_of, topic, fill):
     fill(range(COUNT))
     load_to_end(consumer_of(), topic, make())
@@ -176,6 +181,7 @@ def test_group_offsets_behind_the_table_are_brought_up(make, consumer_of, topic,
         assert {at.offset for at in consumer.committed(places).values()} == {COUNT // 2}
 
 
+@one_format
 def test_a_table_without_offsets_starts_at_the_group_offset(make, consumer_of, topic, fill):
     fill(range(COUNT))
     with consumer_of() as consumer:
@@ -187,6 +193,7 @@ def test_a_table_without_offsets_starts_at_the_group_offset(make, consumer_of, t
     assert numbers_in(make()) == sorted([36, 38, *range(1, COUNT, 2)])
 
 
+@one_format
 def test_rows_before_an_undecodable_value_are_committed(make, consumer_of, topic, fill, bootstrap):
     fill(range(4))
     with Producer(bootstrap_servers=bootstrap) as producer:
@@ -201,6 +208,7 @@ def test_rows_before_an_undecodable_value_are_committed(make, consumer_of, topic
     assert load_to_end(consumer_of(), topic, make(schema_mode="merge"), columns=(), json_errors=True).rows == 1
 
 
+@one_format
 def test_aborted_records_are_no_rows_and_control_records_end_no_load(make, consumer_of, topic, bootstrap):
     with Producer(bootstrap_servers=bootstrap, transactional_id=topic) as producer:
         producer.init_transactions()
@@ -238,6 +246,7 @@ def test_table_of_another_group_is_refused(make, consumer_of, topic, fill):
         load_to_end(consumer_of(f"another of {topic}"), topic, make())
 
 
+@one_format
 def test_offset_that_retention_deleted_continues_at_the_log_start(make, consumer_of, topic, fill, bootstrap, caplog):
     fill(range(4))
     load_to_end(consumer_of(), topic, make())
@@ -251,6 +260,7 @@ def test_offset_that_retention_deleted_continues_at_the_log_start(make, consumer
     assert numbers_in(make()) == sorted({*range(4), *range(5, COUNT, 2), *range(20, COUNT, 2)})
 
 
+@one_format
 def test_offset_beyond_the_log_end_is_refused(make, consumer_of, topic, fill, bootstrap, tmp_path):
     """A log that was truncated below the table's offset would give other records the same offsets."""
     fill(range(4))
@@ -264,6 +274,7 @@ def test_offset_beyond_the_log_end_is_refused(make, consumer_of, topic, fill, bo
         load_to_end(consumer_of(), topic, sink)
 
 
+@one_format
 def test_wakeup_ends_the_load_after_a_last_commit(make, consumer_of, topic, fill):
     fill(range(COUNT))
     consumer = consumer_of()
@@ -282,6 +293,7 @@ def test_wakeup_ends_the_load_after_a_last_commit(make, consumer_of, topic, fill
     assert numbers_in(make()) == list(range(COUNT))
 
 
+@one_format
 @pytest.mark.parametrize("limit", [{"commit_rows": 1}, {"commit_bytes": 1}, {"commit_ms": 1}])
 def test_each_limit_makes_a_commit(make, consumer_of, topic, fill, limit):
     """The load never ends by itself: only a commit calls the wakeup."""
@@ -315,6 +327,7 @@ def test_transform_filters_and_adds_columns(make, consumer_of, topic, fill):
     assert found == [{"n": n, "double": 2 * n} for n in (0, 2, 4)]
 
 
+@one_format
 def test_invalid_arguments_are_refused_before_the_group_is_joined(make, consumer_of, topic):
     sink = make()
     with consumer_of(enable_auto_commit=True) as consumer, pytest.raises(UsageError, match="enable_auto_commit=False"):
