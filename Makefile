@@ -6,6 +6,8 @@ UV := $(shell command -v uv 2>/dev/null || echo .tools/bin/uv)
 BIN := .venv/bin
 SYNCED := .venv/.synced
 JOBS ?= 2
+# Tests wait for sessions and processes: one worker more than cores.
+WORKERS ?= $(shell echo $$(($(JOBS) + 1)))
 # A worker keeps a whole file: an Apache Kafka, a JVM and a browser start once for each file.
 BY_FILE = -n $(JOBS) --dist loadfile --no-loadscope-reorder --slow-files-first
 ROUNDS ?= 500
@@ -51,7 +53,7 @@ run: $(SYNCED) ## The main job: flights and weather of 2013 through a consumer g
 	$(BIN)/kohort demo --page build/demo.html
 
 test: $(SYNCED) ## All tests but campaigns, toolchains and browser: unit to simulator, clients from PyPI, docs, Spark.
-	$(BIN)/pytest tests --ignore=tests/browser -m 'not campaign and not kafka and not toolchain' -n $(JOBS) --dist worksteal
+	$(BIN)/pytest tests --ignore=tests/browser -m 'not campaign and not kafka and not toolchain' -n $(WORKERS) --dist worksteal
 
 lint: $(SYNCED) ## Format, lint, types, layers, the pages made from the code.
 	@$(MAKE) --no-print-directory --keep-going --output-sync --jobs $(JOBS) types-of-tests types style pages
