@@ -439,6 +439,22 @@ def test_schema_without_columns_is_refused_before_first_value(schema, problem):
         Layout(avro=AvroFormat(json.dumps(schema), framing="none"))
 
 
+@pytest.mark.parametrize("levels", [6, 30])
+def test_writers_schema_that_nests_deeply_through_names_is_a_problem_of_its_values(levels):
+    kinds: list[Any] = []
+    inner: Any = "int"
+    for n in range(levels):
+        for _ in range(50):
+            inner = {"type": "array", "items": inner}
+        kinds.append(["null", record(field("x", inner), name=f"R{n}")])
+        inner = f"R{n}"
+    writer = record(*(field(f"f{n}", kind) for n, kind in enumerate(kinds)), field("z", "int"), name="W")
+    lists = 50 * levels
+    value = b"\0" * (levels - 1) + b"\2" + b"\2" * lists + b"\2" + b"\0" * lists + b"\2"
+
+    assert "nested more than 64" in reason([value], writer, record(field("z", "int"), name="W"))
+
+
 def test_schema_that_expands_without_bound_is_refused():
     kind: Any = record(field("x", "int"), name="R0")
     for n in range(1, 40):

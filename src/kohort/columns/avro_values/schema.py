@@ -6,12 +6,13 @@ Named types become shared objects. Recursive records are rejected, because a col
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 TEXT_MOST: Final = 1 << 20
 """Limit on the text of a schema, in characters."""
 DEPTH_MOST: Final = 64
+TOO_DEEP: Final = f"the Avro schema is nested more than {DEPTH_MOST} levels deep"
 LEAST_BYTES: Final = {
     "null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8, "bytes": 1, "string": 1,
 }  # fmt: skip
@@ -41,11 +42,15 @@ class AvroProblem(ValueError):
 
 
 class Type:
-    """Avro type. ``least``: smallest size of a value in bytes; ``name``: full name of a named type."""
+    """Avro type.
+
+    ``least``: smallest size of a value in bytes; ``depth``: number of types around one another inside this type,
+    through named types too; ``name``: full name of a named type.
+    """
 
     __slots__ = (
         *("kind", "name", "aliases", "logical", "precision", "scale"),
-        *("fields", "symbols", "default", "size", "items", "branches", "least"),
+        *("fields", "symbols", "default", "size", "items", "branches", "least", "depth"),
     )
 
     def __init__(self, kind: str, *, name: str = "", aliases: frozenset[str] = frozenset(), least: int = 1) -> None:
@@ -54,7 +59,7 @@ class Type:
         self.aliases = aliases
         self.least = least
         self.logical = ""
-        self.precision = self.scale = self.size = 0
+        self.precision = self.scale = self.size = self.depth = 0
         self.fields: tuple[Field, ...] = ()
         self.symbols: tuple[str, ...] = ()
         self.default: str | None = None
@@ -105,7 +110,7 @@ class _Parser:
 
     def parse(self, given: Any, space: str, depth: int) -> Type:
         if depth > DEPTH_MOST:
-            raise AvroProblem(f"the Avro schema is nested more than {DEPTH_MOST} levels deep")
+            raise AvroProblem(TOO_DEEP)
         if isinstance(given, str):
             return self._reference(given, space, depth)
         if isinstance(given, list):
@@ -118,7 +123,7 @@ class _Parser:
         if kind in ("array", "map"):
             made = Type(kind)
             made.items = self.parse(_inside(given, "items" if kind == "array" else "values"), space, depth + 1)
-            return made
+            return _around(made, [made.items])
         inner = self.parse(kind, space, depth + 1)
         return _with_logical(inner, given) if isinstance(kind, str) and kind in LEAST_BYTES else inner
 
@@ -142,7 +147,7 @@ class _Parser:
         if not made.branches or any(branch.kind == "union" for branch in made.branches):
             raise AvroProblem(f"a union needs branches that are not unions, found {_shown(given)}")
         made.least = 1 + min(branch.least for branch in made.branches)
-        return made
+        return _around(made, made.branches)
 
     def _definition(self, given: Mapping[str, Any], space: str, depth: int) -> Type:
         name = _text(_inside(given, "name"), "name")
@@ -163,6 +168,7 @@ class _Parser:
             self._open.add(full)
             made.fields = self._fields(_inside(given, "fields"), full, space, depth)
             made.least = sum(field.type.least for field in made.fields)
+            _around(made, [field.type for field in made.fields])
             self._open.discard(full)
         self._named[full] = made
         return made
@@ -179,6 +185,14 @@ class _Parser:
             aliases = frozenset(_texts(entry.get("aliases", []), "aliases"))
             made[name] = Field(name, kind, entry.get("default", NO_DEFAULT), aliases)
         return tuple(made.values())
+
+
+def _around(made: Type, inner: Iterable[Type]) -> Type:
+    """Return the type with the depth of the types inside. Raises AvroProblem: the kernel's stack has a fixed size."""
+    made.depth = 1 + max((kind.depth for kind in inner), default=0)
+    if made.depth > DEPTH_MOST:
+        raise AvroProblem(TOO_DEEP)
+    return made
 
 
 def _with_logical(kind: Type, given: Mapping[str, Any]) -> Type:
