@@ -260,6 +260,12 @@ def test_unwrapped_row_is_read_without_an_envelope(value: Any, op: str | None, r
     assert (found["__op"], (found["id"], found["name"])) == (op, row)
 
 
+def test_unwrapped_row_with_an_op_that_is_no_text_is_an_error() -> None:
+    problem = problem_of({"id": 1, "__op": {"a": 1}}, options=ChangeOptions(envelope=False))
+
+    assert problem == "the field __op is not text: {'a': 1}"
+
+
 NAME = "org.apache.kafka.connect.data.Decimal"
 AVRO = json.dumps({
     "type": "record", "name": "Envelope", "namespace": "db.items", "fields": [

@@ -42,6 +42,15 @@ def test_values_of_change_events_become_the_results_of_the_value_table(entry: Ch
     assert read(kind, entry.node, None, **entry.settings) is None
 
 
+def test_numbers_and_bytes_within_a_text_column_keep_their_json_form() -> None:
+    value = {"x": Decimal("1.10"), "y": [1.5, 2], "wkb": b"\x01", "text": "é"}
+
+    assert read(pa.string(), None, value) == '{"x": 1.10, "y": [1.5, 2], "wkb": "AQ==", "text": "é"}'
+    assert [read(pa.string(), None, one) for one in (True, 7, Decimal("1.10"), 1 << 70)] == [
+        "true", "7", "1.10", str(1 << 70),
+    ]  # fmt: skip
+
+
 def test_struct_is_read_field_by_field_with_the_types_of_its_schema() -> None:
     fields = [{"type": "bytes", "field": "wkb"}, {**DECIMAL, **precise(1), "field": "size"}]
     kind = pa.struct([("wkb", pa.binary()), ("size", MONEY), ("srid", pa.int32())])
@@ -71,6 +80,8 @@ def test_struct_is_read_field_by_field_with_the_types_of_its_schema() -> None:
         (pa.int64(), {"type": "boolean"}, True, "expected an integer"),
         (pa.int64(), {"type": "double"}, Decimal("1.5"), "expected an integer"),
         (pa.int64(), {"type": "double"}, Decimal("1e999999"), "expected an integer"),
+        (pa.int64(), {"type": "double"}, Decimal("1e10000000"), "expected an integer"),
+        (pa.string(), {**DECIMAL, **precise(2)}, Decimal("1e999999999"), "expected a smaller exponent than 1000"),
         (pa.float32(), {"type": "double"}, Decimal("1e39"), "too large"),
         (pa.float64(), {"type": "double"}, Decimal("1e999999"), "too large"),
         (pa.list_(pa.int32()), {"type": "array", "items": {"type": "int32"}}, 5, "expected an array"),

@@ -167,6 +167,15 @@ def test_event_without_key_or_order_is_refused(events: list[dict[str, Any]], ord
         merged(None, *events, ordered=ordered)
 
 
+def test_order_column_set_later_orders_events_behind_the_rows_before() -> None:
+    before = merged(None, event(1, 0, name="old"), event(2, 1, name="old"))
+
+    latest = merged(before, event(1, 2, name="new", batch=1, order=7), ordered=True)
+    latest = merged(latest, event(1, 3, name="late duplicate", batch=2, order=5), ordered=True)
+
+    assert names_of(latest) == {1: "new", 2: "old"}
+
+
 def test_with_an_order_column_a_key_may_move_to_another_partition() -> None:
     latest = merged(None, event(1, 9, order=1), event(1, 0, partition=1, order=2, name="b"), ordered=True)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from kohort.errors import ConfigError
-from kohort.spark.options.changes import DECIMALS, KEY_TYPES, META_TYPES, TIMES
+from kohort.spark.options.changes import DECIMALS, KEY_TYPES, TIMES
 from kohort.spark.options.table import separator
 from kohort.spark.pipeline.definition import Decode, KeyDecode
 from kohort.spark.pipeline.parse_sources import SchemaProblem, parse_schema
@@ -138,9 +138,10 @@ def _check_schema(decode: Decode, section: YamlSection, line: int, avro_line: in
             line,
         )
     if decode.format == "debezium":
-        taken = own & META_TYPES.keys()
+        names = [*columns, *([decode.key.column] if decode.key is not None else [])]
+        taken = next((name for name in names if name.startswith("__")), None)
         if taken:
-            raise section.error(f"schema: column {taken.pop()!r} is reserved for change events", line)
+            raise section.error(f"schema: column {taken!r} is reserved for change events", line)
         unknown = {column for column, _ in decode.times if column} - set(columns)
         if unknown:
             raise section.error(f"times: schema has no column {unknown.pop()!r}", section.line_of("times"))

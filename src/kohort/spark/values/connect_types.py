@@ -7,7 +7,6 @@ setting: a decimal as text, and a time as an integer. Without the setting they a
 
 from __future__ import annotations
 
-import json
 from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Callable, Mapping
@@ -15,6 +14,7 @@ from datetime import UTC
 from decimal import Context, Decimal
 from typing import Any, Final
 
+import msgspec
 import pyarrow as pa
 import pyarrow.types as is_type
 
@@ -35,6 +35,10 @@ from kohort.spark.values.connect_times import INTEGER_TIMES, clock_of, date_of, 
 
 _DECIMAL_BYTES_MOST: Final = 64
 _EXACT: Final = Context(prec=160)
+_EXPONENT_MOST: Final = 1000
+_LONG_DIGITS: Final = 20
+_JSON: Final = msgspec.json.Encoder(decimal_format="number")
+"""JSON encoder that keeps all digits of numbers; bytes become base64, as in JsonConverter."""
 
 
 def converter(kind: pa.DataType, node: Node | None, given: Encodings) -> Convert:
@@ -87,9 +91,11 @@ def _text(kind: pa.DataType, node: Node | None, _given: Encodings) -> Convert:
 
 
 def _as_json(value: Any) -> str:
-    if isinstance(value, Decimal):
-        return str(value)
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return (
+        str(value)
+        if isinstance(value, int | Decimal) and not isinstance(value, bool)
+        else msgspec.json.format(_JSON.encode(value), indent=0).decode()
+    )
 
 
 def _binary(kind: pa.DataType, node: Node | None, _given: Encodings) -> Convert:
@@ -125,7 +131,7 @@ def _integer(kind: pa.DataType, node: Node | None, _given: Encodings) -> Convert
 
     def convert(value: Any) -> int:
         number = read(value) if read else value
-        if isinstance(number, Decimal) and abs(number) <= high + 1 and number == int(number):
+        if isinstance(number, Decimal) and number.adjusted() < _LONG_DIGITS and number == int(number):
             number = int(number)
         if not isinstance(number, int) or isinstance(number, bool) or not low <= number <= high:
             raise wrong(f"an integer from {low} to {high}", number)
@@ -176,7 +182,7 @@ def _exact(node: Node | None, mode: str, scale: int = 0) -> Callable[[Any], Deci
 
     def read(value: Any) -> Decimal:
         if isinstance(value, Decimal):
-            return value
+            return _bounded(value)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return Decimal(str(value))
         if isinstance(value, Mapping) and set(value) == {"scale", "value"} and isinstance(value["scale"], int):
@@ -198,8 +204,14 @@ def _exact(node: Node | None, mode: str, scale: int = 0) -> Callable[[Any], Deci
     return read
 
 
+def _bounded(value: Decimal) -> Decimal:
+    if abs(value.adjusted()) > _EXPONENT_MOST:
+        raise wrong(f"a smaller exponent than {_EXPONENT_MOST}", value)
+    return value
+
+
 def _unscaled(raw: bytes, scale: int) -> Decimal:
-    if len(raw) > _DECIMAL_BYTES_MOST or abs(scale) > 1000:
+    if len(raw) > _DECIMAL_BYTES_MOST or abs(scale) > _EXPONENT_MOST:
         raise ValueError(f"a decimal of {len(raw)} bytes with scale {scale}, expected at most {_DECIMAL_BYTES_MOST}")
     return Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-scale, _EXACT)
 

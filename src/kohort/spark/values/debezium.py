@@ -236,6 +236,8 @@ class _Events:
         if is_delete and all(value is None for value in found.values()):
             found = self._row_of_key(key)
         op = "d" if is_delete else meta.get("op")
+        if op is not None and not isinstance(op, str):
+            raise ValueError(f"the field __op is not text: {shown(str(op))}")
         return found | {"__op": op, "__unchanged": unchanged or None, "__ts": None, **self._meta(meta)}
 
     def _row(self, node: Node | None) -> _Row:

@@ -86,6 +86,8 @@ def test_settings_of_keys_become_options_of_the_source() -> None:
     [
         ("{format: debezium}", "line 3: decode: format debezium needs a schema such as: id long"),
         ('{format: debezium, schema: "id long, __op string"}', "column '__op' is reserved for change events"),
+        ('{format: debezium, schema: "id long, __row string"}', "column '__row' is reserved for change events"),
+        ("{format: debezium, schema: id long, key: {format: text, column: __op}}", "column '__op' is reserved"),
         ("{format: debezium, schema: id long, decimals: base64}", "decimals: 'base64': expected precise or string or"),
         ("{format: debezium, schema: id long, times: hours}", "times: 'hours': expected milliseconds or microseconds"),
         ("{format: debezium, schema: id long, times: {at: milliseconds}}", "times: schema has no column 'at'"),
@@ -132,6 +134,7 @@ def test_settings_of_a_latest_sink_are_parsed() -> None:
     [
         ("key: id}", "key: sku}", "line 8: key: no column 'sku'"),
         ("key: id}", "key: []}", "line 8: key: []: expected columns of the row"),
+        ("key: id}", "key: [id, ID]}", "line 8: key: id, ID: a column is named twice"),
         ("key: id}", "key: __op}", "line 8: key: __op: expected columns of the row"),
         ("key: id}", "key: id, order: lsn}", "line 8: order: no column 'lsn'"),
         ("key: id}", "key: id, delete: gone}", "line 8: delete: no column 'gone'"),

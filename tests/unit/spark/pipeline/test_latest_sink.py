@@ -135,3 +135,45 @@ def test_open_sink_adds_missing_columns_to_its_files_and_keeps_its_number_of_buc
         more.sinks[0].open(more)
     owned_files(pipeline, sink).remove()
     assert not list((tmp_path / "out").glob("*.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("setting", "problem"),
+    [
+        ("key: [id, size], order: name", r'written with key: \["id"\], not \["id", "size"\]: keep the setting'),
+        ("key: id, order: size", "written with order: name, not size: keep the setting"),
+        ("key: id", "written with order: name, not the offsets: keep the setting"),
+    ],
+)
+def test_open_sink_refuses_another_key_and_another_order_than_its_files_have(
+    tmp_path: Path, setting: str, problem: str
+) -> None:
+    pipeline = parse_pipeline(FILE.replace("key: id", setting), tmp_path / "items.yaml", {})
+    (sink,) = pipeline.sinks
+    buckets = Buckets(tmp_path / "out", tmp_path / "work", claim_checkpoint(pipeline).id, 2, ("id",), "name")
+    publish(buckets, staged(buckets, event(1, 1, "a")))
+
+    with pytest.raises(SinkRefused, match=problem):
+        sink.open(pipeline)
+
+
+def test_open_sink_sets_an_order_for_rows_without_order(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    pipeline = parse_pipeline(FILE.replace("key: id", "key: id, order: name"), tmp_path / "items.yaml", {})
+    (sink,) = pipeline.sinks
+    owner = claim_checkpoint(pipeline).id
+    without, buckets = (Buckets(tmp_path / "out", tmp_path / "work", owner, 2, ("id",), name) for name in ("", "name"))
+    publish(without, staged(without, event(1, 1, "a"), event(2, 2, "b")))
+    rows = pq.read_table(without.live(0))
+    place = pa.StructArray.from_arrays(rows[PLACE].combine_chunks().flatten()[:4], fields=list(place_type(None)))
+    old = rows.set_column(rows.column_names.index(PLACE), PLACE, place)
+    pq.write_table(old, without.live(0))
+    publish(buckets, staged(buckets, event(1, 3, "c")))
+
+    sink.open(pipeline)
+
+    assert pq.read_schema(buckets.live(0)).equals(pq.read_schema(buckets.live(1)))
+    assert names_in(tmp_path) == {1: "c", 2: "b"}
+    publish(buckets, staged(buckets, event(2, 1, "d")))
+    assert names_in(tmp_path) == {1: "c", 2: "d"}

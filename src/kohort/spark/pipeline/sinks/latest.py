@@ -7,6 +7,7 @@ gives the same rows. See latest_rows.py for the order of events.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _BUCKETS: Final = 8
 _BUCKETS_MOST: Final = 4096
 _META: Final = "__"
+_KEY, _ORDER = b"kohort.key", b"kohort.order"
 _FILE: Final = re.compile(r"latest-(\d+)-of-(\d+)-[0-9a-f]{8}\.parquet")
 _KEY_TYPES: Final = ("tinyint", "smallint", "int", "bigint", "string", "date", "timestamp", "timestamp_ntz", "boolean")
 
@@ -68,6 +70,8 @@ class LatestSink(Sink):
             raise body.error("counts: a latest sink stores no aggregates: remove counts")
         if not sink.key or any(name.startswith(_META) for name in sink.key):
             raise body.error(f"key: {', '.join(sink.key) or '[]'}: expected columns of the row", lines["key"])
+        if len({name.lower() for name in sink.key}) < len(sink.key):
+            raise body.error(f"key: {', '.join(sink.key)}: a column is named twice", lines["key"])
         if not 1 <= sink.buckets <= _BUCKETS_MOST:
             raise body.error(f"buckets: {sink.buckets}: expected 1 to {_BUCKETS_MOST} files", lines["buckets"])
         return sink
@@ -104,9 +108,18 @@ class Buckets:
     owner: str
     count: int
     keys: tuple[str, ...]
+    order: str = ""
+
+    @property
+    def settings(self) -> dict[bytes, bytes]:
+        """Metadata of the files: settings of the sink that their rows depend on."""
+        return {_KEY: json.dumps(self.keys).encode(), _ORDER: self.order.encode()}
 
     def live(self, bucket: int) -> Path:
         return self.path / f"latest-{bucket:04d}-of-{self.count:04d}-{self.owner}.parquet"
+
+    def files(self) -> list[Path]:
+        return [path for bucket in range(self.count) if (path := self.live(bucket)).exists()]
 
     def deleted(self, bucket: int) -> Path:
         return self.work / "deleted" / f"{bucket:04d}.parquet"
@@ -135,7 +148,7 @@ class Buckets:
         merged = merge(self.read(bucket), events, self.keys)
         name = f"{bucket:04d}-{uuid.uuid4().hex[:8]}"
         for part, rows in zip(("deleted", "live"), reversed(merged), strict=True):
-            write_table(rows, self.staging / f"{name}.{part}")
+            write_table(rows.replace_schema_metadata(self.settings), self.staging / f"{name}.{part}")
         return name
 
     def publish(self, bucket: int, name: str) -> None:
@@ -161,7 +174,7 @@ class _LatestWriter(SinkWriter):
         self._sink = sink
         self._types = FolderTypes(sink.name, (), folder)
         self._buckets = Buckets(
-            sink.path.absolute(), folder.staging.parent.absolute(), folder.owner.id, sink.buckets, sink.key
+            sink.path.absolute(), folder.staging.parent.absolute(), folder.owner.id, sink.buckets, sink.key, sink.order
         )
         for file in folder.data_files():
             found = _FILE.fullmatch(file.path.name)
@@ -170,7 +183,24 @@ class _LatestWriter(SinkWriter):
                     f"sink {sink.name}: {sink.path} has {int(found[2])} buckets, not {sink.buckets}: keep the number, "
                     "or give another path"
                 )
+        self._check_settings()
         self._add_missing_columns()
+
+    def _check_settings(self) -> None:
+        """Raise SinkRefused if the files have other keys, or the order of another column, than the sink."""
+        import pyarrow.parquet as pq
+
+        for path in self._buckets.files():
+            stored = pq.read_schema(path).metadata or {}
+            for name, given in self._buckets.settings.items():
+                found = stored.get(name)
+                if found and found != given:
+                    setting = name.decode().removeprefix("kohort.")
+                    raise SinkRefused(
+                        f"sink {self._sink.name}: the rows of {self._sink.path} were written with {setting}: "
+                        f"{found.decode()}, not {given.decode() or 'the offsets'}: keep the setting, or give another "
+                        "path"
+                    )
 
     @property
     def has_types(self) -> bool:
@@ -245,15 +275,16 @@ class _LatestWriter(SinkWriter):
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        files = [path for n in range(self._sink.buckets) if (path := self._buckets.live(n)).exists()]
-        schemas = {path: pq.read_schema(path).remove_metadata() for path in files}
+        schemas = {path: pq.read_schema(path).remove_metadata() for path in self._buckets.files()}
         if len(set(schemas.values())) < 2:
             return
         schema = pa.unify_schemas(list(schemas.values()))
         for path, own in schemas.items():
-            if own.names != schema.names:
+            if not own.equals(schema):
                 empty = schema.empty_table()
-                rows = pa.concat_tables([empty, pq.ParquetFile(path).read()], promote_options="default")
+                stored = pq.ParquetFile(path).read()
+                rows = pa.concat_tables([empty, stored], promote_options="default")
+                rows = rows.replace_schema_metadata(stored.schema.metadata)
                 staged = self._buckets.staging / path.name
                 write_table(rows, staged)
                 staged.replace(path)

@@ -84,7 +84,8 @@ def _sorted(rows: pa.Table, keys: Sequence[str], *, ordered: bool) -> tuple[pa.T
     """Sort rows by key and order. Return them with a mask: True for the first row of each key."""
     place = rows.column(PLACE).combine_chunks()
     by = {f"k{i}": rows.column(key) for i, key in enumerate(keys)}
-    by |= {"order": place.field("order")} if ordered else {}
+    # rows from before the order column was set have no order: every event replaces them
+    by |= {"has_order": place.field("order").is_valid(), "order": place.field("order")} if ordered else {}
     by |= {name: place.field(name) for name in ("batch", "offset")}
     table = pa.table(by)
     rows = rows.take(pc.sort_indices(table, sort_keys=[(name, "ascending") for name in by])).combine_chunks()
