@@ -312,6 +312,24 @@ def test_undecodable_object_has_bytes_and_error(
     assert "no schema registry wrote it" in str(record.value.error)
 
 
+def test_unknown_schema_of_key_and_value_is_undecodable(bootstrap: str, topic: str, server: FakeRegistry) -> None:
+    registry = SchemaRegistry(server.url)
+    produce(bootstrap, topic, server, FIRST)
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        producer.send(topic, UNKNOWN, UNKNOWN).result()
+    avro = AvroDeserializer(registry)
+    options = {"bootstrap_servers": bootstrap, "group_id": topic, "auto_offset_reset": "earliest"}
+    server.requests.clear()
+    with Consumer(options, key_deserializer=avro, value_deserializer=avro, on_decode_error="undecodable") as consumer:
+        consumer.subscribe(topic)
+        read: list[Any] = [record for _, record in zip(range(2), consumer, strict=False)]
+    text_key, unknown = read
+    assert (text_key.key.data, text_key.value) == (b"k", FIRST)
+    assert (unknown.key.data, unknown.value.data) == (UNKNOWN, UNKNOWN)
+    assert "schema 99: " in str(unknown.value.error)
+    assert len(server.requests) < 10
+
+
 def test_refused_schema_fails_the_send(bootstrap: str, topic: str, server: FakeRegistry) -> None:
     server.incompatible.add(f"{topic}-value")
     with pytest.raises(SchemaRegistryError, match=r"incompatible .* \(409\): test_compatibility") as caught:

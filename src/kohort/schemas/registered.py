@@ -177,7 +177,7 @@ class RegistryDeserializer(Deserializer):
         self._strategy = subject_strategy(options.get("subject_name_strategy", "TOPIC"))
         self._from_dict = from_dict
         self._decoders: Bounded[Any, Decoder] = Bounded(CACHED)
-        self._unknown: Bounded[SchemaRef, SchemaRegistryError] = Bounded(CACHED)
+        self._unknown: Bounded[tuple[SchemaRef, bool], SchemaRegistryError] = Bounded(CACHED)
         self._reader: ResolvedSchema | None = None
 
     @abstractmethod
@@ -202,9 +202,9 @@ class RegistryDeserializer(Deserializer):
             subject = self._strategy(ctx, None) if self._latest else None
             known = self._decoders.get((schema, subject, path))
             if known is None or (subject and registry.calls.cached_latest(subject, self.form) is not known.latest):
-                if (error := self._unknown.pop(schema)) is not None:
+                if (error := self._unknown.pop((schema, ctx.is_key))) is not None:
                     raise UndecodableValue(f"schema {schema}: {error}") from error
-                raise SchemaNeeded(registry, lambda: self._prepare(registry, schema, subject, path))
+                raise SchemaNeeded(registry, lambda: self._prepare(registry, schema, subject, path, ctx.is_key))
             found = known
         try:
             value = found.decode(payload)
@@ -221,7 +221,7 @@ class RegistryDeserializer(Deserializer):
         return found
 
     def _prepare(
-        self, registry: AnySchemaRegistry, ref: SchemaRef, subject: str | None, path: tuple[int, ...]
+        self, registry: AnySchemaRegistry, ref: SchemaRef, subject: str | None, path: tuple[int, ...], is_key: bool
     ) -> Exchange[None]:
         """Get the writer's and the reader's schema, and keep their decoder."""
         calls = registry.calls
@@ -230,7 +230,7 @@ class RegistryDeserializer(Deserializer):
         except SchemaRegistryError as error:
             if error.code not in NOT_FOUND:
                 raise
-            self._unknown.put(ref, error)  # for one value: the schema may be registered later
+            self._unknown.put((ref, is_key), error)  # for one key or value: the schema may be registered later
             return
         reader = None
         if subject is not None:

@@ -26,6 +26,10 @@ DEEPEST_REFERENCES: Final = 64
 MOST_REFERENCES: Final = 1000
 
 
+FRESH_MS: Final = 1000
+"""Shortest age at which the latest version of a subject is read again."""
+
+
 class Bounded(Generic[K, V]):
     """Cache of up to ``capacity`` entries: the oldest entry is dropped first."""
 
@@ -79,7 +83,7 @@ class RegistryCalls:
         self._by_ref: Bounded[tuple[SchemaRef, str], ResolvedSchema] = Bounded(capacity)
         self._by_version: Bounded[tuple[str, int, str], RegisteredSchema] = Bounded(capacity)
         self._registered: Bounded[tuple[str, Schema, bool, bool], RegisteredSchema] = Bounded(capacity)
-        self._latest: Bounded[tuple[str, str], tuple[int, ResolvedSchema]] = Bounded(capacity)
+        self._latest: Bounded[tuple[str, str], tuple[int | None, ResolvedSchema]] = Bounded(max(2, capacity))
 
     # For serializers and deserializers: each call has its cache
 
@@ -99,17 +103,24 @@ class RegistryCalls:
     def cached_latest(self, subject: str, form: str = "") -> ResolvedSchema | None:
         """Return the latest version of a subject, if it is cached and fresh (``cache.latest.ttl.sec``)."""
         found = self._latest.get((subject, form))
-        if found is None or (self._ttl_ms is not None and self._now_ms() - found[0] >= self._ttl_ms):
+        if found is None or (found[0] is not None and self._now_ms() >= found[0]):
             return None
         return found[1]
 
     def resolve_latest(self, subject: str, form: str = "") -> Exchange[ResolvedSchema]:
-        """Get the latest version of a subject with its references."""
+        """Get the latest version of a subject with its references.
+
+        It stays fresh for a second or more, and longer than a slow registry takes: key and value of one record may need
+        it from two requests.
+        """
         found = self.cached_latest(subject, form)
         if found is None:
+            asked_ms = self._now_ms()
             registered = yield from self._version(subject, "latest", form)
             found = ResolvedSchema(registered, (yield from self.resolve_references(registered.schema, form)))
-            self._latest.put((subject, form), (self._now_ms(), found))
+            now_ms, ttl_ms = self._now_ms(), self._ttl_ms
+            stale_ms = None if ttl_ms is None else now_ms + max(ttl_ms, FRESH_MS, 2 * (now_ms - asked_ms))
+            self._latest.put((subject, form), (stale_ms, found))
         return found
 
     def cached_registered(

@@ -164,6 +164,26 @@ def test_latest_version_is_read_again_after_its_ttl() -> None:
     assert played.run(played.calls.get_latest_version("x")).version == 2
 
 
+def test_latest_versions_stay_fresh_longer_than_a_slow_registry_takes() -> None:
+    registry = FakeRegistry()
+    for subject in ("t-key", "t-value"):
+        registry.register(subject, {"schema": '"int"'})
+    played = Played(fake(registry), cache_latest_ttl_sec=0, cache_capacity=1)
+    answer = played._respond
+
+    def slow(request: HttpRequest) -> HttpAnswer:
+        played.clock.advance(5000)
+        return answer(request)
+
+    played._respond = slow
+    for subject in ("t-key", "t-value"):
+        played.run(played.calls.resolve_latest(subject))
+    assert played.calls.cached_latest("t-key") is not None
+    assert played.calls.cached_latest("t-value") is not None
+    played.clock.advance(10_000)
+    assert played.calls.cached_latest("t-value") is None
+
+
 def test_references_come_depth_first_and_once() -> None:
     registry = FakeRegistry()
     registry.register("c", {"schema": '"c"'})

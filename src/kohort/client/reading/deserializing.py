@@ -66,41 +66,31 @@ class Deserializers:
 
         Raises UndecodableValue with the record's place, and SchemaNeeded.
         """
-        key: Any = record.key
-        value: Any = record.value
         try:
-            field = "key_deserializer"
-            if self._key is not None:
-                key = self._key(key, record)
-            field = "value_deserializer"
-            if self._value is not None:
-                value = self._value(value, record)
-        except SchemaNeeded:
-            raise
-        except Exception as cause:
-            error = _undecodable(field, cause, record)
-            if self._on_error == "raise":
-                raise error from cause
-            if self._on_error == "skip":
-                return None
-            return self._with_errors(record)
-        return _copy(record, key, value)
-
-    def _with_errors(self, record: Record) -> Record:
-        """Return the record with an Undecodable as key, value or both."""
-        key = self._or_undecodable("key_deserializer", self._key, record.key, record)
-        value = self._or_undecodable("value_deserializer", self._value, record.value, record)
-        return _copy(record, key, value)
-
-    def _or_undecodable(self, field: str, decode: Decode | None, data: bytes | None, record: Record) -> Any:
-        try:
-            return data if decode is None else decode(data, record)
-        except SchemaNeeded:
-            raise
+            key = record.key if self._key is None else self._key(record.key, record)
         except Exception as cause:  # noqa: BLE001  # any error of a user's function
-            error = _undecodable(field, cause, record)
-            error.__cause__ = cause
-            return Undecodable(data, error)
+            key = self._rejected("key_deserializer", cause, record.key, record)
+            if key is None:
+                return None
+        try:
+            value = record.value if self._value is None else self._value(record.value, record)
+        except Exception as cause:  # noqa: BLE001
+            value = self._rejected("value_deserializer", cause, record.value, record)
+            if value is None:
+                return None
+        return _copy(record, key, value)
+
+    def _rejected(self, field: str, cause: Exception, data: bytes | None, record: Record) -> Undecodable | None:
+        """Return the Undecodable for a rejected key or value, or None for a record to skip. Raises as ``apply``."""
+        if isinstance(cause, SchemaNeeded):
+            raise cause
+        if self._on_error == "skip":
+            return None
+        error = _undecodable(field, cause, record)
+        error.__cause__ = cause
+        if self._on_error == "raise":
+            raise error
+        return Undecodable(data, error)
 
     def until_error(self, records: Iterable[Record]) -> Deserialized:
         """Return the deserialized records before the first error, and that error."""
