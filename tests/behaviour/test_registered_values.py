@@ -252,6 +252,27 @@ def test_lost_registry_is_no_bad_record(
         assert [record.value for record in consumer.poll(60_000)] == [FIRST]
 
 
+def test_page_of_a_proxy_is_no_unknown_schema(
+    bootstrap: str, topic: str, server: FakeRegistry, reading: dict[str, Any]
+) -> None:
+    produce(bootstrap, topic, server, FIRST)
+    server.script.append((404, b"<html>no route</html>"))
+    with Consumer(reading, on_decode_error="skip") as consumer:
+        consumer.subscribe(topic)
+        with pytest.raises(SchemaRegistryError, match=r"\(404\): check the path"):
+            consumer.poll(60_000)
+        assert [record.value for record in consumer.poll(60_000)] == [FIRST]
+
+
+def test_odd_references_without_a_path_in_the_registry_are_skipped(
+    bootstrap: str, topic: str, server: FakeRegistry, reading: dict[str, Any]
+) -> None:
+    produce_bytes(bootstrap, topic, b"\0\xff\xff\xff\xff\0", b"\1" + b"g" * 17)
+    produce(bootstrap, topic, server, FIRST)
+    server.script += [(404, {"error_code": 404}), (404, {"error_code": 404})]
+    assert values_of({**reading, "on_decode_error": "skip"}, topic, 1) == [FIRST]
+
+
 @pytest.mark.parametrize("bad", [BAD, UNKNOWN, b"text"])
 def test_bad_value_raises_with_its_place_and_stays_unread(
     bootstrap: str, topic: str, server: FakeRegistry, reading: dict[str, Any], bad: bytes

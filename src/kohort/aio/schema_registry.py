@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kohort.aio.calls import awaiting, blocking, run_call, run_call_async
 from kohort.aio.system import SystemClock, system_rng
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import httpx
 
 R = TypeVar("R")
+TOO_SLOW: Final = b"the answer takes longer than schema.registry.timeout"
 
 
 class BaseSchemaRegistry:
@@ -136,6 +137,7 @@ def _step(client: httpx.Client, step: HttpRequest | Pause) -> HttpAnswer | None:
     if isinstance(step, Pause):
         time.sleep(step.seconds)
         return None
+    deadline = time.monotonic() + (client.timeout.read or 0)
     try:
         with client.stream(step.method, step.url, headers=step.headers, content=step.body) as answer:
             body = bytearray()
@@ -143,6 +145,8 @@ def _step(client: httpx.Client, step: HttpRequest | Pause) -> HttpAnswer | None:
                 body += part
                 if len(body) > LARGEST_ANSWER:
                     return _too_large()
+                if time.monotonic() > deadline:
+                    return HttpAnswer(0, TOO_SLOW)
             return HttpAnswer(answer.status_code, bytes(body))
     except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
         return _no_answer(error)
@@ -155,13 +159,18 @@ async def _step_async(client: httpx.AsyncClient, step: HttpRequest | Pause) -> H
         await asyncio.sleep(step.seconds)
         return None
     try:
-        async with client.stream(step.method, step.url, headers=step.headers, content=step.body) as answer:
+        async with (
+            asyncio.timeout(client.timeout.read),
+            client.stream(step.method, step.url, headers=step.headers, content=step.body) as answer,
+        ):
             body = bytearray()
             async for part in answer.aiter_bytes():
                 body += part
                 if len(body) > LARGEST_ANSWER:
                     return _too_large()
             return HttpAnswer(answer.status_code, bytes(body))
+    except TimeoutError:
+        return HttpAnswer(0, TOO_SLOW)
     except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
         return _no_answer(error)
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from kohort.config.options import INT_MAX, Option, option, options_of, parse_config
 from kohort.errors import ConfigError
 from kohort.nearest import did_you_mean
-from kohort.secret import Secret
+from kohort.secret import HIDDEN, Secret
 
 PREFIX: Final = "schema.registry."
 IMPLIED: Final = {
@@ -18,6 +18,16 @@ IMPLIED: Final = {
     "bearer.auth.credentials.source": ("STATIC_TOKEN",),
 }
 """Options of Confluent's clients whose given values are implied by other options."""
+
+
+class _Url(str):
+    """URL whose ``repr`` hides its login."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        login, at, rest = self.rpartition("@")
+        return repr(f"{login.partition('://')[0]}://{HIDDEN}@{rest}" if at else str(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +65,18 @@ class SchemaRegistryConfig:
     def __post_init__(self) -> None:
         for url in self.schema_registry_url:
             _checked(url)
+        object.__setattr__(self, "schema_registry_url", [_Url(url) for url in self.schema_registry_url])
         if self.schema_registry_basic_auth_user_info and self.schema_registry_bearer_auth_token:
             raise ConfigError(
                 "schema.registry.basic.auth.user.info and schema.registry.bearer.auth.token exclude each other"
             )
+        for name in ("bearer.auth.token", "bearer.auth.logical.cluster", "bearer.auth.identity.pool.id"):
+            text = getattr(self, f"{PREFIX}{name}".replace(".", "_"))
+            text = text.reveal() if isinstance(text, Secret) else text
+            if text is not None and not (text.isascii() and text.isprintable()):
+                raise ConfigError(
+                    f"{PREFIX}{name}: expected printable ASCII characters; a line break at the end is not part of it"
+                )
         if self.schema_registry_timeout <= 0:
             raise ConfigError(f"schema.registry.timeout={self.schema_registry_timeout}: expected seconds above 0")
         if self.schema_registry_ssl_key_location and not self.schema_registry_ssl_certificate_location:
@@ -116,7 +134,8 @@ def _checked(url: str) -> Any:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
-        raise ConfigError(f"schema.registry.url: {error}; {expected}") from None
+        problem = "escape / and @ of the login with %2F and %40" if "@" in url else error  # the error may show a login
+        raise ConfigError(f"schema.registry.url: {problem}; {expected}") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         shown = url.rpartition("@")[2]  # a login stands before it
         raise ConfigError(f"schema.registry.url={shown!r}: {expected}")

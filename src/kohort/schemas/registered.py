@@ -19,7 +19,9 @@ from kohort.schemas.subjects import SubjectNameStrategy, subject_strategy
 Convert = Callable[[Any, SerializationContext], Any]
 CACHED: Final = 1000
 """Limit of codecs that a serializer or deserializer keeps."""
-NOT_FOUND: Final = frozenset((404, 40401, 40402, 40403))
+NOT_FOUND: Final = frozenset((40401, 40402, 40403))
+LARGEST_ID: Final = 2**31 - 1
+"""Largest id of a registry. The answer to a larger one is 404 without a code of its own."""
 
 
 class Writer(NamedTuple):
@@ -228,7 +230,7 @@ class RegistryDeserializer(Deserializer):
         try:
             writer = yield from calls.resolve_schema(ref, self.form)
         except SchemaRegistryError as error:
-            if error.code not in NOT_FOUND:
+            if error.code not in NOT_FOUND and not (error.code == 404 and _is_odd(ref)):
                 raise
             self._unknown.put((ref, is_key), error)  # for one key or value: the schema may be registered later
             return
@@ -245,6 +247,11 @@ class RegistryDeserializer(Deserializer):
         except ConfigError as error:
             decode = _rejecting(str(error))
         self._decoders.put((ref, subject, path), Decoder(decode, reader))
+
+
+def _is_odd(ref: SchemaRef) -> bool:
+    """Return True for a reference that a healthy registry may have no path for: a large id, or a GUID."""
+    return isinstance(ref, str) or ref > LARGEST_ID
 
 
 def check_options(owner: object, given: Mapping[str, Any], known: type) -> None:

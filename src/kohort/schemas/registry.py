@@ -258,8 +258,10 @@ class RegistryCalls:
 
 
 def _registered(answer: _Answer, schema: Schema, subject: str) -> RegisteredSchema:
-    if answer.id is None:
-        raise SchemaRegistryError(f"schema registry: the answer for subject {subject!r} has no id", subject=subject)
+    if answer.id is None or not 0 <= answer.id < 1 << 32:
+        raise SchemaRegistryError(
+            f"schema registry: the answer for subject {subject!r} has id {answer.id}: expected 4 bytes", subject=subject
+        )
     return RegisteredSchema(answer.id, schema, answer.guid, subject, answer.version)
 
 

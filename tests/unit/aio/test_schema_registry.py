@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -59,6 +62,29 @@ def test_answer_above_the_limit_is_rejected(monkeypatch: pytest.MonkeyPatch) -> 
         server.script.append((200, b"[" + b" " * (1 << 21) + b"]"))
         with pytest.raises(SchemaRegistryError, match="more than 1 MiB"):
             asyncio.run(AsyncSchemaRegistry(server.url).get_subjects())
+
+
+def test_answer_without_end_is_given_up_after_the_timeout() -> None:
+    stop = threading.Event()
+
+    def drip(listener: socket.socket) -> None:
+        while not stop.is_set():
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+                while not stop.wait(0.02):
+                    connection.sendall(b" ")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=drip, args=(listener,), daemon=True)
+        thread.start()
+        options = {"url": f"http://127.0.0.1:{listener.getsockname()[1]}", "timeout": 0.2, "max_retries": 0}
+        with pytest.raises(SchemaRegistryError, match="takes longer than") as caught:
+            SchemaRegistry(options).get_subjects()
+        assert caught.value.retriable
+        with pytest.raises(SchemaRegistryError, match="takes longer than"):
+            asyncio.run(AsyncSchemaRegistry(options).get_subjects())
+        stop.set()
 
 
 def test_profile_and_environment_name_the_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

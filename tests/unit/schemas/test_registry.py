@@ -100,7 +100,7 @@ def test_address_that_answers_is_the_first_of_the_next_request() -> None:
         (301, b"", 301, "no message"),
         (200, b'{"id": "x"}', 200, "unexpected answer"),
         (200, b"[" * 100_000, 200, "unexpected answer"),
-        (200, b"{}", 0, "has no id"),
+        (200, b"{}", 0, "has id None"),
         (413, b"an answer of more than 32 MiB", 413, "more than 32 MiB"),
     ],
 )
@@ -120,6 +120,34 @@ def test_login_of_the_url_is_sent_but_never_shown() -> None:
     assert played.requests[0].headers["Authorization"] == "Basic dXNlcjpwQHNz"
     assert "p@ss" not in str(caught.value)
     assert "user" not in played.requests[0].url
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"bearer_auth_token": "s3cret\n"},
+        {"bearer_auth_token": "s3cr\xe9t"},
+        {"bearer_auth_token": "x", "bearer_auth_identity_pool_id": "s3cret\r\n"},
+        {"url": "http://me:s3cret/x@one"},
+    ],
+)
+def test_invalid_login_is_rejected_without_showing_it(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=r"expected") as caught:
+        registry_config({"url": "http://one", **options})
+    assert "s3cr" not in str(caught.value)
+
+
+def test_repr_of_the_options_hides_the_login_of_a_url() -> None:
+    config = registry_config({"url": "http://me:s3cret@one:1,http://two"})
+    assert "s3cret" not in repr(config)
+    assert "['http://[hidden]@one:1', 'http://two']" in repr(config)
+
+
+@pytest.mark.parametrize("schema_id", [-1, 1 << 32, None])
+def test_id_that_does_not_fit_the_wire_is_the_registrys_error(schema_id: int | None) -> None:
+    played = Played(lambda _: HttpAnswer(200, json.dumps({"id": schema_id}).encode()))
+    with pytest.raises(SchemaRegistryError, match=f"has id {schema_id}: expected 4 bytes"):
+        played.run(played.calls.register_schema("x", Schema('"int"')))
 
 
 def test_bearer_token_has_its_cluster_and_pool() -> None:
