@@ -157,6 +157,25 @@ def test_open_sink_refuses_another_key_and_another_order_than_its_files_have(
         sink.open(pipeline)
 
 
+def test_change_events_whose_steps_drop_their_op_are_refused(tmp_path: Path) -> None:
+    from pyspark.sql.types import LongType, StructType
+
+    schema = StructType().add("id", LongType())
+    for text, problem in (
+        (FILE.replace("json", "debezium"), "the steps drop the column __op, which marks deletes: select it"),
+        (FILE.replace("json", "debezium").replace("key: id", "key: id, delete: 'false'"), None),
+        (FILE, None),
+    ):
+        pipeline = parse_pipeline(text, tmp_path / "items.yaml", {})
+        claim_checkpoint(pipeline)
+        writer = pipeline.sinks[0].open(pipeline)
+        if problem:
+            with pytest.raises(SinkRefused, match=problem):
+                writer.check(schema)
+        else:
+            writer.check(schema)
+
+
 def test_open_sink_sets_an_order_for_rows_without_order(tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 

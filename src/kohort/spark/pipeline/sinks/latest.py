@@ -96,7 +96,8 @@ class LatestSink(Sink):
         claim_sink(pipeline, self)
 
     def open(self, pipeline: Pipeline) -> SinkWriter:
-        return _LatestWriter(self, folder_of(pipeline, self))
+        has_op = any(source.decode.format == "debezium" for source in pipeline.streams)
+        return _LatestWriter(self, folder_of(pipeline, self), needs_op=has_op and not self.delete)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +171,9 @@ def write_table(rows: pa.Table, path: Path) -> None:
 
 
 class _LatestWriter(SinkWriter):
-    def __init__(self, sink: LatestSink, folder: ParquetFolder) -> None:
+    def __init__(self, sink: LatestSink, folder: ParquetFolder, *, needs_op: bool) -> None:
         self._sink = sink
+        self._needs_op = needs_op
         self._types = FolderTypes(sink.name, (), folder)
         self._buckets = Buckets(
             sink.path.absolute(), folder.staging.parent.absolute(), folder.owner.id, sink.buckets, sink.key, sink.order
@@ -218,6 +220,11 @@ class _LatestWriter(SinkWriter):
                     f"sink {self._sink.name}: key column {name} is {kind}, expected one of {', '.join(_KEY_TYPES)}, "
                     "decimal"
                 )
+        if self._needs_op and "__op" not in kinds:
+            raise SinkRefused(
+                f"sink {self._sink.name}: the steps drop the column __op, which marks deletes: select it in each step, "
+                'or set delete (delete: "false" keeps all rows)'
+            )
         self._types.casts(self._stored(schema))
 
     @staticmethod
