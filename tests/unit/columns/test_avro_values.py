@@ -19,6 +19,7 @@ fastavro = pytest.importorskip("fastavro")
 import kohort  # noqa: E402 - behind importorskip
 from kohort import AvroFormat, UndecodableValue, UsageError  # noqa: E402 - behind importorskip
 from kohort.columns.avro_values.decoder import decoder_of  # noqa: E402 - behind importorskip
+from kohort.columns.avro_values.schema import parse_schema  # noqa: E402 - behind importorskip
 from kohort.columns.layout import Layout  # noqa: E402 - behind importorskip
 from kohort.schemas.framing import VALUE_HEADER, reference_bytes  # noqa: E402 - behind importorskip
 from support.schema_registry import fake_registry  # noqa: E402 - behind importorskip
@@ -329,7 +330,26 @@ def test_registry_is_asked_for_few_unknown_schemas_of_a_batch():
     found = finished(avro, [framed(n, b"\2") for n in range(1000)], avro_errors=True)
 
     assert len(asked) == 16
-    assert "not asked" in found.column("avro_error")[0].as_py()
+    assert "not asked" in found.column("avro_error")[999].as_py()
+
+
+def test_unknown_schemas_of_later_values_leave_an_earlier_value_decodable():
+    avro = AvroFormat('"int"', registry={1: '"int"'})
+    unknown = [framed(n, b"\2") for n in range(100, 130)]
+
+    found = finished(avro, [framed(1, b"\4"), *unknown], avro_errors=True)
+
+    assert found.to_pylist()[0] == {"value": 2, "avro_error": None}
+
+
+def test_references_define_types_of_other_names_than_their_own():
+    inner = record(field("cents", "long"), name="shop.Inner")
+    outer = record(field("i", inner), name="shop.Outer")
+    schema = json.dumps(record(field("price", "shop.Inner"), field("more", "shop.Outer")))
+
+    for name in ("money.avsc", "shop.Outer"):
+        found = parse_schema(schema, {"other": '"int"', name: json.dumps(outer)})
+        assert [str(one.type) for one in found.fields] == ["shop.Inner", "shop.Outer"]
 
 
 def test_schemas_that_do_not_match_are_a_reason_of_the_value():

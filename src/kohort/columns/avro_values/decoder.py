@@ -109,8 +109,8 @@ class AvroDecoder:
                 found.problems[row] = NO_FRAME
             is_good &= found.ids != NO_ID
         ids = found.ids[is_good]
-        distinct, places = _distinct(ids)
-        compiled = self._of_references([found.reference(one) for one in distinct])
+        distinct, places, firsts = _distinct(ids)
+        compiled = self._of_references([found.reference(one) for one in distinct], firsts)
         programs = {one.address: one for one in compiled if isinstance(one, Program)}
         entries = np.zeros(len(is_good), np.int64)
         entries[is_good] = np.array([0 if isinstance(one, str) else one.address for one in compiled], np.int64)[places]
@@ -121,10 +121,15 @@ class AvroDecoder:
                     found.problems[row] = reason
         return programs, entries
 
-    def _of_references(self, references: list[SchemaRef]) -> list[Program | str]:
-        """Return a program, or a reason, for each schema; the newest schema first becomes the reader's."""
+    def _of_references(self, references: list[SchemaRef], firsts: list[int]) -> list[Program | str]:
+        """Return a program, or a reason, for each schema, given from old to new. ``firsts``: first row of each.
+
+        Without a reader's schema, the newest schema is asked for first, and becomes the reader's. With it, the schema
+        of the first row is asked for first: unknown schemas of later rows do not make an earlier row undecodable.
+        """
         unknown, by_reference = 0, dict[SchemaRef, Program | str]()
-        for reference in reversed(references):
+        by_row = [references[place] for place in np.argsort(firsts).tolist()]
+        for reference in reversed(references) if self._reader is None else by_row:
             if unknown >= UNKNOWN_MOST and reference not in self._programs:
                 by_reference[reference] = NOT_ASKED
                 continue
@@ -170,12 +175,13 @@ def decoder_of(avro: AvroFormat) -> AvroDecoder:
     return found or avro.decoders.setdefault(DECODER, AvroDecoder(avro))
 
 
-def _distinct(ids: Any) -> tuple[list[int], Any]:
-    """Return the sorted distinct ids, and the place of each id among them."""
+def _distinct(ids: Any) -> tuple[list[int], Any, list[int]]:
+    """Return the sorted distinct ids, the place of each id among them, and the first place of each in ``ids``."""
     if not len(ids) or (ids == ids[0]).all():
-        return [int(one) for one in ids[:1]], np.zeros(len(ids), np.int64)
-    found, places = np.unique(ids, return_inverse=True)
-    return [int(one) for one in found], places
+        one = [int(found) for found in ids[:1]]
+        return one, np.zeros(len(ids), np.int64), [0] * len(one)
+    found, firsts, places = np.unique(ids, return_index=True, return_inverse=True)
+    return [int(one) for one in found], places, [int(first) for first in firsts]
 
 
 def _read_headers(headers: pa.Array, found: References) -> None:

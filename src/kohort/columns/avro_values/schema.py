@@ -104,7 +104,7 @@ def _parsed(text: str) -> Any:
 
 class _Parser:
     def __init__(self, references: Mapping[str, str]) -> None:
-        self._references = references
+        self._references = dict(references)
         self._named: dict[str, Type] = {}
         self._open: set[str] = set()
 
@@ -136,9 +136,12 @@ class _Parser:
             raise AvroProblem(f"record {known!r} contains itself: a column cannot have a recursive type")
         if known in self._named:
             return self._named[known]
-        for referenced in (full, name):
+        for referenced in (full, name, *self._references):  # each schema may define types of other names, too
             if referenced in self._references:
-                return self.parse(_parsed(self._references[referenced]), "", depth + 1)
+                found = self.parse(_parsed(self._references.pop(referenced)), "", depth + 1)
+                self._named.setdefault(referenced, found)
+            if full in self._named or name in self._named:
+                return self._named.get(full) or self._named[name]
         raise AvroProblem(f"unknown Avro type {name!r}")
 
     def _union(self, given: list[Any], space: str, depth: int) -> Type:
