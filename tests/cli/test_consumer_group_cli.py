@@ -57,11 +57,11 @@ def test_describe_members_shows_partitions_to_revoke_and_to_assign(run, ask, bro
         assert slow["member_epoch"] < fast["member_epoch"] == about["group_epoch"]
         assert {m["member_type"] for m in members.values()} == {"consumer"}
 
+        note = f"group 'modern' reconciles to its target assignment of epoch {about['assignment_epoch']}: "
+        note += "2 partitions to revoke, 2 to assign"
+        assert run("group", "describe", "modern").stderr.endswith(f"{note}; --members shows the members\n")
         result = run("group", "describe", "modern", "--members")
-        assert result.stderr.endswith(
-            f"group 'modern' reconciles to its target assignment of epoch {about['assignment_epoch']}: "
-            "2 partitions to revoke, 2 to assign; --members shows the members\n"
-        )
+        assert result.stderr.endswith(f"{note}\n")
         rows = {row.split()[3]: row.split()[4:] for row in result.stdout.splitlines()}
         assert rows["CLIENT-ID"] == ["#PARTITIONS", "TO-REVOKE", "TO-GET", "STATE", "WHY"]
         moved = in_ranges(TopicPartition(orders, int(name[-1])) for name in slow["to_revoke"])
@@ -130,7 +130,7 @@ def test_describe_reports_outdated_target_assignment():
     about = GroupDescription("g", "Assigning", "consumer", "uniform", 1, (), "consumer", 3, 2)
 
     assert (
-        reconciling_note(shown(about)[0])
+        reconciling_note(shown(about)[0], "offsets")
         == "group 'g' waits for a target assignment for group epoch 3; the present target assignment has epoch 2"
     )
 

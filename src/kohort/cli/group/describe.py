@@ -101,7 +101,7 @@ def describe_group(
             if number:
                 click.echo()
             print_prose(status.sentence, err=True)
-            if note := reconciling_note(group) or unowned_note(group):
+            if note := reconciling_note(group, view) or unowned_note(group):
                 print_prose(note, err=True)
             print_table(*VIEWS[view](group, status, verbose=verbose))
             if view == "state":
@@ -123,7 +123,7 @@ def _described(sampled: SampledGroups, status: GroupFinding, nodes: dict[int, st
     return group
 
 
-def reconciling_note(group: GroupDescribed) -> str | None:
+def reconciling_note(group: GroupDescribed, view: str) -> str | None:
     """Return a sentence about a consumer group that has not reached its target assignment. None for other groups."""
     if group.state == "Assigning":
         return (
@@ -135,7 +135,8 @@ def reconciling_note(group: GroupDescribed) -> str | None:
     to_revoke, to_get = sum(len(m.to_revoke) for m in group.members), sum(len(m.to_get) for m in group.members)
     return (
         f"group {group.group!r} reconciles to its target assignment of epoch {group.assignment_epoch}: "
-        f"{count(to_revoke, 'partition')} to revoke, {to_get} to assign; --members shows the members"
+        f"{count(to_revoke, 'partition')} to revoke, {to_get} to assign"
+        + ("" if view == "members" else "; --members shows the members")
     )
 
 
