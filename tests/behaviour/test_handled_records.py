@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import signal
 import subprocess
 import sys
@@ -196,6 +197,63 @@ def test_record_is_not_passed_over_if_its_dead_letter_is_rejected(face, bootstra
     assert committed(bootstrap, topic) == 1
 
 
+@pytest.mark.parametrize("limit", [1_048_588, 5_000_000])
+def test_record_that_fills_a_batch_becomes_a_dead_letter(bootstrap, topic, limit):
+    with kohort.Admin(bootstrap_servers=bootstrap) as admin:
+        admin.alter_configs({ConfigResource("topic", topic): {"max.message.bytes": str(limit)}})
+    value = b"x" * 3_000_000 if limit == 1_048_588 else random.Random(1).randbytes(limit - 2000)
+    options = {"compression_type": "gzip", "max_request_size": 10_000_000}
+    with kohort.Producer(bootstrap_servers=bootstrap, **options) as producer:
+        producer.send(topic, value, partition=0).result()
+    member = Member("threads", bootstrap, topic, fail, attempts=1, dead_letters=True)
+    (letter,) = read_when_committed(bootstrap, topic, 1)
+    member.stop()
+
+    assert letter.value == value
+    assert failure_of(letter).stack.startswith("Traceback"), "the created topic has room for the error headers"
+
+
+def fail(record: Record) -> None:
+    raise Mute if record.value == b"mute" else ValueError("no")
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def test_exception_without_text_becomes_a_reason(bootstrap, producer, topic):
+    send(producer, topic, "mute")
+    member = Member("threads", bootstrap, topic, fail, attempts=2, dead_letters=True)
+    (letter,) = read_when_committed(bootstrap, topic, 1)
+    member.stop()
+
+    failure = failure_of(letter)
+    assert failure.exception.endswith("Mute")
+    assert failure.message == "no message: __str__ raised RuntimeError"
+
+
+def test_batch_waits_out_a_temporary_error_of_its_deserializer(face, bootstrap, producer, topic):
+    send(producer, topic, "a", "b")
+    calls: Counter[bytes] = Counter()
+
+    def decode(value: bytes) -> str:
+        calls[value] += 1
+        if value == b"b" and calls[value] < 3:
+            raise ConnectionError("registry")
+        return value.decode()
+
+    batches: list[list[str]] = []
+    options = {"batches": True, "dead_letters": True, "value_deserializer": decode}
+    member = Member(face, bootstrap, topic, lambda records: batches.append([r.value for r in records]), **options)
+    eventually(lambda: committed(bootstrap, topic) == 2)
+    member.stop()
+
+    assert batches == [["a", "b"]]
+    assert calls == {b"a": 1, b"b": 3}
+    assert letters_of(bootstrap, topic) == set()
+
+
 def test_undecodable_value_becomes_a_dead_letter_with_its_bytes(face, bootstrap, producer, topic):
     send(producer, topic, '"a"', "{", '"c"')
     handled = Recording()
@@ -355,6 +413,13 @@ def test_error_of_one_key_ends_the_session_and_commits_only_before_it(face, boot
         ("t", {"attempts": 0}, "attempts=0: expected an integer from 1 to 1000"),
         (["t", "t-dlt"], {"dead_letters": True}, "has topic 't' and its dead-letter topic 't-dlt'"),
         (None, {"retry_topics": True}, "retry_topics=True needs topic names, not a pattern"),
+        (
+            "t",
+            {"dead_letters": True, "dead_letter_topic": "a b"},
+            "dead-letter topic of 't' would be 'a b': a name has",
+        ),
+        ("t", {"dead_letters": True, "dead_letter_topic": "d" * 250}, "would have 250 characters, more than 249"),
+        ("t", {"retry_topics": True, "retry_topic": "{topic} 2"}, "the retry topic of 't' would be 't 2': a name has"),
     ],
 )
 def test_impossible_handling_is_rejected_before_the_group_is_joined(bootstrap, topics, options, problem):
@@ -365,6 +430,20 @@ def test_impossible_handling_is_rejected_before_the_group_is_joined(bootstrap, t
             group.handle(re.compile("t.*") if topics is None else topics, print, **options)
         with pytest.raises(kohort.UsageError, match="expected a function of a record"):
             group.handle("t", None)
+
+
+def test_handle_rejects_manual_commits_that_nothing_would_make(bootstrap):
+    options = {"bootstrap_servers": bootstrap, "group_id": "manual", "enable_auto_commit": False}
+    problem = "enable.auto.commit=False: handle commits the handled records itself"
+
+    async def handle() -> None:
+        async with AsyncConsumerGroup(**options) as group:
+            await group.handle("t", print)
+
+    with ConsumerGroup(**options) as group, pytest.raises(ConfigError, match=problem):
+        group.handle("t", print)
+    with pytest.raises(ConfigError, match=problem):
+        asyncio.run(handle())
 
 
 KILL_AT = 60

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Iterator
 
@@ -99,6 +100,27 @@ def test_filtered_replay_commits_nothing_and_names_next_offsets(run, ask, broker
     found = ask("dead-letters", "replay", letters, "--from-offset", "2", "--dry-run")
     assert found["replayed"] == [{"origin": "payments", "reason": "KeyError", "count": 1}]
     assert (found["group"], found["dry_run"]) == (None, True)
+
+
+def test_replay_from_an_offset_above_the_log_end_sends_nothing(run, broker, letters):
+    above = run("dead-letters", "replay", letters, "--from-offset", "9")
+
+    assert "0 dead letters sent back" in above.stderr
+    assert replayed(broker) == []
+
+
+def test_replay_sends_a_dead_letter_larger_than_the_default_request(run, broker, letters):
+    limit = {"max.message.bytes": "5000000"}
+    with kohort.Admin(bootstrap_servers=broker.bootstrap) as admin:
+        admin.alter_configs({kohort.ConfigResource("topic", name): limit for name in ("payments", letters)})
+    value = random.Random(1).randbytes(2_000_000)
+    failure = Failure("payments", 1, 3, exception="ValueError")
+    with kohort.Producer(bootstrap_servers=broker.bootstrap, max_request_size=5_000_000) as producer:
+        producer.send(letters, value, headers=failure.headers(), partition=1).result()
+
+    run("dead-letters", "replay", letters, "--from-offset", "0")
+
+    assert value in [record.value for record in replayed(broker)]
 
 
 def test_replay_writes_only_to_named_origin_topics(run, broker, letters):

@@ -47,15 +47,15 @@ def unread_records(
     given = starts or {}
     committed = consumer.committed(list(partitions)) if len(given) < len(partitions) else {}
     consumer.assign(partitions)
+    ends = consumer.end_offsets(partitions)
     for tp in partitions:
         at = committed.get(tp)
         if tp in given:
-            consumer.seek(tp, given[tp])
+            consumer.seek(tp, min(given[tp], ends[tp]))  # above the log end, the reset policy would read all records
         elif at is not None:
             consumer.seek(tp, at.offset)
         else:
             consumer.seek_to_beginning([tp])
-    ends = consumer.end_offsets(partitions)
     while any(consumer.position(tp) < end for tp, end in ends.items()):
         records = consumer.poll(POLL_MS)
         yield [r for r in records if r.offset < ends[TopicPartition(r.topic, r.partition)]]

@@ -24,6 +24,7 @@ from kohort.aio.group.group_calls import GroupCalls, group_config, group_machine
 from kohort.aio.group.record_calls import RecordCalls
 from kohort.aio.group.record_tasks import AsyncClients, RecordTasks, run_work
 from kohort.aio.group.session_state import MAX_PROCESSING_TIME_MS, Session, SessionClaim, SessionState
+from kohort.client.handling.rules import refuse_manual_commits
 from kohort.client.metrics.names import MetricsSnapshot
 from kohort.client.metrics_report import consumer_metrics
 from kohort.client.partition_claims import ClaimState
@@ -224,6 +225,7 @@ class AsyncConsumerGroup:
         function: Callable[[Any], Any],
         **options: Unpack[HandlerOptions],
     ) -> None:
+        refuse_manual_commits(self.config)
         calls = RecordCalls(self._machine, topics, function, options, AsyncClients())
         try:
             await self.run(await run_call_async(calls.prepare(), run_work), RecordTasks(calls))

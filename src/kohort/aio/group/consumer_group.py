@@ -29,6 +29,7 @@ from kohort.aio.group.record_threads import BlockingClients, RecordThreads, run_
 from kohort.aio.group.session_state import MAX_PROCESSING_TIME_MS, WAIT_SLICE_S, Session, SessionClaim, SessionState
 from kohort.aio.io_thread import EXIT_GRACE_S, io_thread
 from kohort.aio.tls.contexts import tls_of
+from kohort.client.handling.rules import refuse_manual_commits
 from kohort.client.metrics.names import MetricsSnapshot
 from kohort.client.metrics_report import consumer_metrics
 from kohort.client.partition_claims import ClaimState
@@ -266,6 +267,7 @@ class ConsumerGroup:
         Raises as ``consume``; ConfigError for an invalid option or combination; ApiError if a retry topic cannot be
         created. The cause of HandlerFailed is the last error of ``function``, or DeadLetterFailed.
         """
+        refuse_manual_commits(self.config)
         calls = RecordCalls(self._machine, topics, function, options, BlockingClients())
         try:
             self.run(run_call(calls.prepare(), run_work), RecordThreads(calls))

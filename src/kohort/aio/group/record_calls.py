@@ -11,16 +11,17 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from kohort.aio.calls import Run
 from kohort.aio.consuming.consumer_calls import checked_topics
 from kohort.aio.consuming.record_reader import log_skipped
 from kohort.aio.group.session_state import Session, SessionState
 from kohort.aio.schema_registry import registry_of
-from kohort.client.admin.model import ConfigEntry, ConfigResource, NewTopic
+from kohort.client.admin.model import ConfigResource, NewTopic
 from kohort.client.consumer import ConsumerMachine
-from kohort.client.handling.failures import Failure, without_failure
+from kohort.client.handling.copies import COPIED, MOVING, configs_of_copies, existing_topics_pass, is_missing
+from kohort.client.handling.failures import Failure, text_of_error, without_failure
 from kohort.client.handling.rules import HandlerRules, MoveRecord, RetryInPlace
 from kohort.client.partition_claims import ClaimState
 from kohort.client.reading.deserializing import Deserializers
@@ -35,9 +36,6 @@ from kohort.model import Record, SubscriptionPattern
 from kohort.schemas.serde import SchemaNeeded
 
 R = TypeVar("R")
-MAX_REQUEST_SIZE: Final = (1 << 31) - 1
-"""The topic, not this client, limits the size of a moved record."""
-RETENTION: Final = ("cleanup.policy", "retention.ms")
 log = logging.getLogger(__name__)
 
 
@@ -109,7 +107,7 @@ class RecordCalls:
         """Create the producer and missing retry topics; return the topics to subscribe to."""
         if self.config.retry_topics or self.config.dead_letters:
             timeout_ms = max(120_000, self._request_timeout_ms)
-            options = {"delivery.timeout.ms": timeout_ms, "max.request.size": MAX_REQUEST_SIZE, "linger.ms": 0}
+            options = {**MOVING, "delivery.timeout.ms": timeout_ms, "linger.ms": 0}
             self._producer = yield Run(partial(self._clients.producer, {**self._options, **options}))
         if not isinstance(self._topics, list):
             return self._topics
@@ -172,17 +170,25 @@ class RecordCalls:
     def _batch(self, session: Session, claim: ReadClaim, fetched: Fetched, records: list[Record]) -> RecordCall[None]:
         """Handle a list of records in one call; each attempt repeats the whole list."""
         decoded: list[Record] = []
-        for at, record in enumerate(records):
+        at, attempt = 0, 1
+        while at < len(records):
+            record = records[at]
             try:
                 if (found := (yield from self._decoded(record))) is not None:
                     decoded.append(found)
             except UndecodableValue as error:
-                after = self.rules.after(record, error, self.config.attempts, self._clients.now_ms())
-                if not isinstance(after, MoveRecord):
+                after = self.rules.after(record, error, attempt, self._clients.now_ms())
+                if isinstance(after, RetryInPlace):
+                    if not (yield from self._again(after, [record], attempt, error)):
+                        return
+                    attempt += 1
+                    continue
+                if after is None:
                     fetched.undecodable = error
                     records = records[:at]
                     break
                 yield from self._move([(record, after)])
+            at, attempt = at + 1, 1
         if records and (not decoded or (yield from self._batch_attempts(records, decoded))):
             mark(session, claim, fetched.state, records[-1])
 
@@ -216,7 +222,8 @@ class RecordCalls:
     ) -> RecordCall[bool]:
         log.info(
             "attempt %d of %d to handle %s failed, the next follows in %d ms: %s: %.200s",
-            attempt, self.config.attempts, place(records[0]), after.delay_ms, type(error).__name__, error,
+            attempt, self.config.attempts, place(records[0]), after.delay_ms, type(error).__name__,
+            text_of_error(error),
         )  # fmt: skip
         return bool((yield Pause(after.delay_ms)))
 
@@ -279,7 +286,7 @@ class RecordCalls:
             yield Run(partial(self._clients.delivered, delivery))
 
     def _create_missing(self, names: list[str], main_topic: str) -> RecordCall[None]:
-        """Create missing topics with partition count and retention of the main topic, if ``create_topics`` is true."""
+        """Create missing topics with partition count and limits of the main topic, if ``create_topics`` is true."""
         if not self.config.create_topics:
             return
         admin = yield Run(partial(self._clients.admin, self._options))
@@ -289,8 +296,8 @@ class RecordCalls:
             if missing:
                 partitions = -1 if main_topic in found.errors else len(found[main_topic].partitions)
                 resource = ConfigResource("topic", main_topic)
-                options = yield Run(partial(admin.describe_configs, [resource], names=RETENTION))
-                configs = {} if resource in options.errors else retention_of(options[resource])
+                options = yield Run(partial(admin.describe_configs, [resource], names=COPIED))
+                configs = {} if resource in options.errors else configs_of_copies(options[resource])
                 new = [NewTopic(name, partitions, configs=configs) for name in missing]
                 created = yield Run(partial(admin.create_topics, new, check=False))
                 for name in missing:
@@ -299,29 +306,6 @@ class RecordCalls:
         finally:
             yield Run(admin.close)
         self._existing.update(names)
-
-
-def retention_of(options: Mapping[str, ConfigEntry]) -> dict[str, str]:
-    """Return the retention of a topic for copies of its records, which have the same timestamps."""
-    policy, retention = (options.get(name) for name in RETENTION)
-    if policy is not None and "delete" not in str(policy.value):
-        return {"retention.ms": "-1"}
-    return {} if retention is None or retention.value is None else {"retention.ms": retention.value}
-
-
-def is_missing(error: KohortError | None) -> bool:
-    return isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-@contextmanager
-def existing_topics_pass(name: str) -> Iterator[None]:
-    """Ignore that another member has created the topic; name the option in other errors."""
-    try:
-        yield
-    except ApiError as error:
-        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            error.add_note(f"create topic {name!r}, or grant its creation; create_topics=False expects it to exist")
-            raise
 
 
 @contextmanager

@@ -142,6 +142,7 @@ def replay(
     cluster: ClusterAccess,
     output: str,
 ) -> None:
+    from kohort.client.handling.copies import MOVING
     from kohort.verbs.dead_letters import Replay, Selection, default_origin, partitions_of
 
     selection = Selection(
@@ -162,7 +163,7 @@ def replay(
     with ExitStack() as stack:
         partitions = partitions_of(stack.enter_context(cluster.admin()), topic)
         consumer = stack.enter_context(cluster.consumer(options))
-        producer = None if dry_run else stack.enter_context(cluster.producer({}))
+        producer = None if dry_run else stack.enter_context(cluster.producer(MOVING))
         result = Replay(topic, selection, consumer, producer).run(partitions, group)
     rows = [(c.origin, c.reason, c.count) for c in result.replayed]
     report_rows(output, result, ("ORIGIN", "REASON", "COUNT"), rows, none="no dead letters to replay")

@@ -133,11 +133,19 @@ def next_failure(
         attempts=attempts,
         stage=stage,
         exception=_class_name(type(error)),
-        message=str(error)[:MESSAGE_LIMIT],
+        message=text_of_error(error)[:MESSAGE_LIMIT],
         stack=_stack(error),
         due_ms=due_ms,
         retry_group=group if due_ms >= 0 else "",
     )
+
+
+def text_of_error(error: BaseException) -> str:
+    """Return ``str(error)``. An exception class of the user may fail at that: then return a note."""
+    try:
+        return str(error)
+    except Exception as failed:  # noqa: BLE001  # an error of the user's __str__
+        return f"no message: __str__ raised {type(failed).__name__}"
 
 
 def _stack(error: BaseException) -> str:

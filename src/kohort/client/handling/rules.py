@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kohort.client.handling.failures import DESERIALIZER, HANDLER, Failure, failure_of, next_failure
+from kohort.config.client import ConsumerConfig
 from kohort.config.handlers import HandlerConfig
 from kohort.errors import ConfigError, KohortError, UndecodableValue
 from kohort.model import Record
 
 LONGEST_NAME: Final = 249
 """Limit of Kafka for topic names, in characters."""
+LEGAL_NAME: Final = re.compile("[a-zA-Z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +59,14 @@ class HandlerRules:
             raise ConfigError(f"topic {both[0]!r} is the retry topic of another subscribed topic")
 
     def check_topics(self, topics: Iterable[str]) -> None:
-        """Raise ConfigError if one of the topics is the dead-letter topic of another: its records would circulate."""
+        """Check the dead-letter topics of topics. Raises ConfigError.
+
+        No topic may be the dead-letter topic of another: its records would circulate.
+        """
         given = set(topics)
         for topic in given if self.config.dead_letters else ():
-            if (letters := self.config.dead_letter_topic_of(topic)) in given:
+            letters = self.config.dead_letter_topic_of(topic)
+            if checked_name(letters, f"the dead-letter topic of {topic!r}") in given:
                 raise ConfigError(f"the subscription has topic {topic!r} and its dead-letter topic {letters!r}")
 
     def _add_retry_topic(self, topic: str, delay_ms: int) -> None:
@@ -103,9 +110,7 @@ class HandlerRules:
             topic = self.config.retry_topic_of(main_topic, delay_ms)
             due_ms = now_ms + delay_ms
         elif self.config.dead_letters and not (self._is_pattern and self._is_own_dead_letter(record)):
-            topic = checked_name(
-                self.config.dead_letter_topic_of(main_topic), f"the dead-letter topic of {main_topic!r}"
-            )
+            topic = self.config.dead_letter_topic_of(main_topic)
             due_ms = -1
         else:
             return None
@@ -127,8 +132,18 @@ def _is_temporary(error: BaseException | None) -> bool:
     return isinstance(error, OSError) or (isinstance(error, KohortError) and error.retriable)
 
 
+def refuse_manual_commits(config: ConsumerConfig) -> None:
+    """Raise ConfigError without auto-commit: a handler function has no session to commit with."""
+    if not config.enable_auto_commit:
+        raise ConfigError("enable.auto.commit=False: handle commits the handled records itself; omit the option")
+
+
 def checked_name(name: str, what: str) -> str:
-    """Check the length of a topic name. Raises ConfigError."""
+    """Check length and characters of a topic name. Raises ConfigError."""
+    if not LEGAL_NAME.fullmatch(name):
+        raise ConfigError(
+            f"{what} would be {name!r}: a name has letters (a-z, A-Z), digits, dots, underscores, hyphens"
+        )
     if len(name) > LONGEST_NAME:
         raise ConfigError(f"{what} would have {len(name)} characters, more than {LONGEST_NAME}: {name!r}")
     return name
