@@ -8,7 +8,7 @@ import pytest
 from kohort.client.handling.failures import STACK_LIMIT, Failure, failure_of, next_failure, without_failure
 from kohort.client.handling.rules import HandlerRules, MoveRecord, RetryInPlace
 from kohort.config.handlers import handler_config
-from kohort.errors import ConfigError, ConnectionFailed, UndecodableValue
+from kohort.errors import ConfigError, ConnectionFailed, SchemaRegistryError, UndecodableValue
 from kohort.model import Record
 
 RECORD = Record("orders", 2, 7, 1234, b"key", b"value", (("trace", b"1"),))
@@ -141,6 +141,16 @@ def test_undecodable_record_is_fatal_unless_its_cause_may_pass():
     assert isinstance(after, MoveRecord)
     assert after.failure.stage == "deserializer"
     assert isinstance(rules(dead_letters=True).after(RECORD, passing, 1, 0), RetryInPlace)
+
+
+def test_record_is_no_dead_letter_while_the_registry_gives_no_answer():
+    passing = UndecodableValue("no registry")
+    passing.__cause__ = ConnectionFailed("registry")
+    letters = rules(dead_letters=True, attempts=3)
+
+    assert letters.after(RECORD, passing, 3, 0) is None
+    assert letters.after(RECORD, SchemaRegistryError("no answer", retriable=True), 3, 0) is None
+    assert isinstance(letters.after(RECORD, SchemaRegistryError("unknown id", code=40403), 3, 0), MoveRecord)
 
 
 def test_equal_delays_share_a_retry_topic():

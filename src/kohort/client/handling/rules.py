@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from kohort.client.handling.failures import DESERIALIZER, HANDLER, Failure, failure_of, next_failure
 from kohort.config.client import ConsumerConfig
 from kohort.config.handlers import HandlerConfig
-from kohort.errors import ConfigError, KohortError, UndecodableValue
+from kohort.errors import ConfigError, KohortError, SchemaRegistryError, UndecodableValue
 from kohort.model import Record
 
 LONGEST_NAME: Final = 249
@@ -109,13 +109,23 @@ class HandlerRules:
                 return RetryInPlace(delay_ms)
             topic = self.config.retry_topic_of(main_topic, delay_ms)
             due_ms = now_ms + delay_ms
-        elif self.config.dead_letters and not (self._is_pattern and self._is_own_dead_letter(record)):
+        elif self.config.dead_letters and not self._is_refused(record, error):
             topic = self.config.dead_letter_topic_of(main_topic)
             due_ms = -1
         else:
             return None
         failure = next_failure(record, error, group=self._group, attempts=attempt, stage=stage, due_ms=due_ms)
         return MoveRecord(topic, main_topic, failure, due_ms < 0)
+
+    def _is_refused(self, record: Record, error: Exception) -> bool:
+        """Return True if the record must not become a dead letter: the session ends, and the record stays uncommitted.
+
+        An error of the schema registry that may pass says nothing about the record. A dead letter of this topic that a
+        pattern matches would go around in circles.
+        """
+        undecoded = error.__cause__ if isinstance(error, UndecodableValue) else error
+        is_of_registry = isinstance(error, (UndecodableValue, SchemaRegistryError)) and _is_temporary(undecoded)
+        return is_of_registry or (self._is_pattern and self._is_own_dead_letter(record))
 
     def _is_own_dead_letter(self, record: Record) -> bool:
         first = failure_of(record)
