@@ -261,6 +261,44 @@ def test_offset_that_retention_deleted_continues_at_the_log_start(make, consumer
 
 
 @one_format
+def test_reset_to_the_log_end_during_a_load_passes_over_no_record(make, consumer_of, topic, bootstrap):
+    """Each fetch is one batch; retention deletes a part of the log behind the first."""
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for n in range(COUNT):
+            producer.send(topic, b'{"n": %d}' % n, partition=0).result(30_000)
+    latest = {"auto_offset_reset": "latest", "fetch_max_bytes": 1, "max_partition_fetch_bytes": 1}
+    with consumer_of() as consumer:
+        consumer.assign([(topic, 0)])
+        consumer.commit({TopicPartition(topic, 0): 0})
+    sink = make()
+    plain = sink.append
+
+    def append(*arguments):
+        sink.append = plain
+        plain(*arguments)
+        with Admin(bootstrap_servers=bootstrap) as admin:
+            admin.delete_records({TopicPartition(topic, 0): 30})
+        reset.start()
+
+    def send_until_the_load_ends():
+        with Producer(bootstrap_servers=bootstrap) as producer:
+            while not over.wait(0.05):
+                producer.send(topic, b'{"n": 99}', partition=0).result(30_000)
+
+    sink.append, over = append, threading.Event()
+    reset = threading.Thread(target=send_until_the_load_ends)
+    try:
+        with consumer_of(**latest) as consumer, pytest.raises(TableError, match=r"moved it to \d+: load again"):
+            load(consumer, topic, sink, json=SCHEMA, commit_rows=1)
+    finally:
+        over.set()
+        reset.join()
+
+    load_to_end(consumer_of(**latest), topic, make())
+    assert set(range(30, COUNT)) < set(numbers_in(make()))
+
+
+@one_format
 def test_offset_beyond_the_log_end_is_refused(make, consumer_of, topic, fill, bootstrap, tmp_path):
     """A log that was truncated below the table's offset would give other records the same offsets."""
     fill(range(4))
@@ -312,6 +350,25 @@ def test_each_limit_makes_a_commit(make, consumer_of, topic, fill, limit):
         load(consumer, topic, sink, json=SCHEMA, **limit)
 
     assert numbers_in(make()) == list(range(COUNT))
+
+
+@one_format
+def test_records_that_transform_drops_move_the_group_offset_in_a_running_load(make, consumer_of, topic, fill):
+    """The load never ends by itself: only a commit of the group calls the wakeup."""
+    fill(range(COUNT))
+    consumer = consumer_of()
+    plain = consumer.commit
+
+    def commit(*arguments):
+        plain(*arguments)
+        if sum(at.offset for at in consumer.committed([(topic, p) for p in range(PARTITIONS)]).values() if at) == COUNT:
+            consumer.wakeup()
+
+    consumer.commit = commit
+    with consumer:
+        result = load(consumer, topic, make(), json=SCHEMA, commit_ms=1, transform=lambda table: table.slice(0, 0))
+
+    assert (result.rows, result.commits) == (0, 0)
 
 
 def test_transform_filters_and_adds_columns(make, consumer_of, topic, fill):

@@ -86,6 +86,8 @@ class OwnedPartition:
     source: TopicLife
     stored: int | None
     target: int | None
+    sought: int | None = None
+    """Offset at which reading began: the table's, or the log start behind it."""
     first: int | None = None
     """Offset of the first buffered record, to which a fenced member returns if the table has no offset."""
     end: int | None = None
@@ -150,11 +152,26 @@ class TableLoad:
         place, source = taken.partition, owned.source
         if taken.topic_id is not None and uuid_to_text(taken.topic_id) != source.topic_id:
             raise TableError(f"topic {place.topic!r} was deleted and created again during the load: load again")
-        before = owned.stored if owned.end is None else owned.end
+        before = owned.sought if owned.end is None else owned.end
         if before is not None and taken.start < before:
             raise TableError(_truncated(place, before, taken.start))
+        if before is not None and taken.start > before and self.consumer.config.auto_offset_reset != "earliest":
+            self._refuse_reset(place, before, taken.start)
         owned.first = taken.start if owned.first is None else owned.first
         owned.end = taken.end
+
+    def _refuse_reset(self, place: TopicPartition, before: int, start: int) -> None:
+        """Raise TableError if the gap before ``start`` is a reset past records that the log still has.
+
+        Control records leave gaps too, but the log start is then not behind ``before``.
+        """
+        self.is_over = True  # a wakeup during the request must not commit the gap
+        if start > self.consumer.beginning_offsets([place])[place] > before:
+            raise TableError(
+                f"{place}: retention deleted records from offset {before} on during the load, and auto.offset.reset"
+                f" moved it to {start}: load again, to continue at the log start; or set auto_offset_reset='earliest'"
+            )
+        self.is_over = False
 
     def _wait_ms(self) -> int:
         most_ms = POLL_AT_END_MS if self.until_end else POLL_MS
@@ -184,7 +201,7 @@ class TableLoad:
             moved = {place: owned for place, owned in self.owned.items() if owned.has_progress}
             steps = [OffsetStep(o.source, place.partition, o.stored, o.end or 0) for place, o in moved.items()]
             try:
-                self.sink.commit(self.rows.table(), steps)
+                self.sink.commit(self.rows.table(), steps, self.accept_recreated)
             except Fenced as fenced:
                 LOG.warning("%s: %s; dropping %d rows, to read from there", self.sink.name, fenced, count)
                 self.loaded.fenced_rows += count
@@ -193,12 +210,12 @@ class TableLoad:
             except BaseException:
                 self.is_over = True  # the positions are past rows that may not be in the table: never commit them
                 raise
-            self.rows.clear()
             for owned in moved.values():
-                owned.stored, owned.first = owned.end, None
+                owned.stored, owned.sought, owned.first = owned.end, owned.end, None
             self.loaded.rows += count
             self.loaded.commits += 1
             LOG.info("committed %d rows to %s", count, self.sink.name)
+        self.rows.clear()
         if self.owned and not self.is_over:
             self._commit_group()
         return True
@@ -217,6 +234,7 @@ class TableLoad:
             owned.stored = self.sink.offset(owned.source, place.partition)
             back_to = owned.first if owned.stored is None else owned.stored
             owned.first = owned.end = None
+            owned.sought = back_to
             if back_to is not None:
                 self.consumer.seek(place, back_to)
 
@@ -233,9 +251,8 @@ class TableLoad:
             source = self._source(place.topic)
             self.sink.check(source, self.accept_recreated)
             stored = self.sink.offset(source, place.partition)
-            if stored is not None:
-                self._start_at(place, stored, starts[place], ends[place])
-            self.owned[place] = OwnedPartition(source, stored, ends[place] if self.until_end else None)
+            sought = None if stored is None else self._start_at(place, stored, starts[place], ends[place])
+            self.owned[place] = OwnedPartition(source, stored, ends[place] if self.until_end else None, sought)
         committed = self.consumer.committed(partitions)
         stored_offsets = {place: self.owned[place].stored for place in partitions}
         behind = {
@@ -246,7 +263,7 @@ class TableLoad:
         if behind:
             self._commit_group(behind)
 
-    def _start_at(self, place: TopicPartition, stored: int, log_start: int, log_end: int) -> None:
+    def _start_at(self, place: TopicPartition, stored: int, log_start: int, log_end: int) -> int:
         if stored > log_end:
             raise TableError(_truncated(place, stored, log_end))
         if stored < log_start and self.consumer.config.auto_offset_reset != "none":
@@ -254,6 +271,7 @@ class TableLoad:
             LOG.warning("%s: retention deleted %d offsets before the table got them: %d on", place, lost, stored)
             stored = log_start
         self.consumer.seek(place, stored)
+        return stored
 
     def _source(self, topic: str) -> TopicLife:
         config, waits, metadata = self.consumer.config, self.consumer._waits, self.consumer._machine.metadata

@@ -66,11 +66,11 @@ class BufferedRows:
                     f"load: transform returned the columns {_shown(table.schema)}, but for an empty table"
                     f" {_shown(self.schema)}: return the same names and types for each table"
                 )
-        if table.num_rows:
+        self.since_ms = now_ms if self.since_ms is None else self.since_ms
+        if table.num_rows:  # rows that transform dropped wait only for the group's commit
             self._tables.append(table)
             self.count += table.num_rows
             self.nbytes += table.nbytes
-            self.since_ms = now_ms if self.since_ms is None else self.since_ms
 
     def table(self) -> pa.Table:
         return pa.concat_tables(self._tables)

@@ -113,15 +113,18 @@ class TableSink(ABC):
                 f" rows of the new topic, pass accept_recreated=[{source.topic!r}]"
             )
 
-    def commit(self, rows: pa.Table, steps: Sequence[OffsetStep]) -> None:
+    def commit(self, rows: pa.Table, steps: Sequence[OffsetStep], accept_recreated: Collection[str] = ()) -> None:
         """Append rows and set the offsets of their partitions, in one commit.
 
         An attempt with an unknown outcome succeeded if the table has its offsets. Raises Fenced if the table has other
-        offsets than expected, and TableError if other writers win every attempt.
+        offsets than expected, and TableError if other writers win every attempt, or as ``check``: another group may
+        have committed its first rows since the partitions were assigned.
         """
         lost: Exception | None = None
         for _ in range(ATTEMPTS):
             self.refresh()
+            for source in {step.source for step in steps}:
+                self.check(source, accept_recreated)
             found = [self.offset(step.source, step.partition) for step in steps]
             if isinstance(lost, self.unknown_outcomes()) and found == [step.end for step in steps]:
                 return

@@ -134,6 +134,31 @@ def test_another_group_is_refused_with_the_name_of_the_first(make):
         make().check(dataclasses.replace(ORDERS, group="audit"), ())
 
 
+@pytest.mark.parametrize("moment", ["before its check", "between its check and its append"])
+def test_group_that_loses_the_race_for_a_new_table_is_refused(make, moment):
+    """Both groups saw a table without an owner when their partitions were assigned."""
+    audit, sink = dataclasses.replace(ORDERS, group="audit"), make()
+    sink.check(audit, ())
+    plain = sink.append
+
+    def first_commit():
+        make().commit(rows(1), [OffsetStep(ORDERS, 0, None, 10)])
+
+    def append(*arguments):
+        sink.append = plain
+        first_commit()
+        plain(*arguments)
+
+    if moment == "before its check":
+        first_commit()
+    else:
+        sink.append = append
+    with pytest.raises(TableError, match="from group 'billing', not from 'audit'"):
+        sink.commit(rows(1), [OffsetStep(audit, 0, None, 10)])
+
+    assert numbers_of(sink) == [1]
+
+
 def test_two_topics_of_two_groups_share_a_table(make):
     refunds = TopicLife("audit", "cluster", "refunds", "id-2")
     make().commit(rows(1), [OffsetStep(ORDERS, 0, None, 10)])
@@ -153,7 +178,7 @@ def test_a_recreated_topic_is_refused_until_it_is_accepted(make):
         sink.check(again, ())
     sink.check(again, ["orders"])
     assert sink.offset(again, 0) is None
-    sink.commit(rows(2), [OffsetStep(again, 0, None, 3)])
+    sink.commit(rows(2), [OffsetStep(again, 0, None, 3)], ["orders"])
 
     sink.check(again, ())
     assert [sink.offset(again, p) for p in (0, 1)] == [3, None]
