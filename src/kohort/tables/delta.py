@@ -127,6 +127,9 @@ class DeltaSink(TableSink):
     def conflicts(self) -> tuple[type[Exception], ...]:
         return (self._lib.exceptions.CommitFailedError,)
 
+    def failures(self) -> tuple[type[Exception], ...]:
+        return (self._lib.exceptions.DeltaError,)
+
 
 def _offset_id(source: TopicLife, partition: int) -> str:
     return f"kohort/{source.group}/{source.topic}/{source.topic_id or source.cluster_id}/{partition}"

@@ -49,10 +49,12 @@ class IcebergSink(TableSink):
         super().__init__(partition_by, schema_mode)
         with needs("iceberg", "IcebergSink"):
             import pyiceberg.exceptions
+            import sqlalchemy.exc
             from pyiceberg.catalog import load_catalog
         if not isinstance(table, str) or not table.rpartition(".")[0]:
             raise UsageError(f"IcebergSink: the table {table!r} needs a namespace, as in 'sales.orders'")
         self._errors = pyiceberg.exceptions
+        self._of_sql_catalogs = (sqlalchemy.exc.SQLAlchemyError,)
         self.table = table
         if isinstance(catalog, str):
             catalog = load_catalog(catalog)
@@ -147,6 +149,10 @@ class IcebergSink(TableSink):
 
     def conflicts(self) -> tuple[type[Exception], ...]:
         return (self._errors.CommitFailedException,)
+
+    def failures(self) -> tuple[type[Exception], ...]:
+        found = [one for one in vars(self._errors).values() if isinstance(one, type) and issubclass(one, Exception)]
+        return (*found, *self._of_sql_catalogs)
 
     def unknown_outcomes(self) -> tuple[type[Exception], ...]:
         return (self._errors.CommitStateUnknownException,)

@@ -75,7 +75,8 @@ def load(
     limits = Limits.of(commit_rows=commit_rows, commit_bytes=commit_bytes, commit_ms=commit_ms)
     names = [accept_recreated] if isinstance(accept_recreated, str) else list(accept_recreated)
     rows = BufferedRows(layout_of(**{"schema": None, "columns": None, "json": None} | decoding).schema, transform)
-    sink.open(rows.schema)
+    with sink.explained("open or create the table"):
+        sink.open(rows.schema)
     return TableLoad(consumer, sink, rows, limits, accept_recreated=names, until_end=until_end).run(topics, decoding)
 
 
@@ -201,7 +202,8 @@ class TableLoad:
             moved = {place: owned for place, owned in self.owned.items() if owned.has_progress}
             steps = [OffsetStep(o.source, place.partition, o.stored, o.end or 0) for place, o in moved.items()]
             try:
-                self.sink.commit(self.rows.table(), steps, self.accept_recreated)
+                with self.sink.explained("commit rows"):
+                    self.sink.commit(self.rows.table(), steps, self.accept_recreated)
             except Fenced as fenced:
                 LOG.warning("%s: %s; dropping %d rows, to read from there", self.sink.name, fenced, count)
                 self.loaded.fenced_rows += count
@@ -229,7 +231,8 @@ class TableLoad:
 
     def _return_to_table(self) -> None:
         self.rows.clear()
-        self.sink.refresh()
+        with self.sink.explained("read the offsets"):
+            self.sink.refresh()
         for place, owned in self.owned.items():
             owned.stored = self.sink.offset(owned.source, place.partition)
             back_to = owned.first if owned.stored is None else owned.stored
@@ -244,7 +247,8 @@ class TableLoad:
         self.is_assigned = True
         if not partitions:
             return
-        self.sink.refresh()
+        with self.sink.explained("read the offsets"):
+            self.sink.refresh()
         starts = self.consumer.beginning_offsets(partitions)
         ends = self.consumer.end_offsets(partitions)
         for place in partitions:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Literal
 
 import pyarrow as pa
 
-from kohort.errors import TableError, UsageError
+from kohort.errors import KohortError, TableError, UsageError
 from kohort.tables.columns import TableFormat, fit_rows, new_columns, stored_schema
 
 ATTEMPTS: Final = 20
 """Maximum number of attempts at one commit. Each failed attempt means that another writer committed."""
+LONGEST_REASON: Final = 500
 SchemaMode = Literal["error", "merge"]
 Owner = Literal["none", "same", "other group", "other topic"]
 
@@ -194,6 +196,24 @@ class TableSink(ABC):
     @abstractmethod
     def conflicts(self) -> tuple[type[Exception], ...]:
         """Return the errors of a commit that lost a race against another writer."""
+
+    def failures(self) -> tuple[type[Exception], ...]:
+        """Return the errors of the library for a table, catalog or store that cannot be used."""
+        return ()
+
+    @contextmanager
+    def explained(self, action: str) -> Iterator[None]:
+        """Turn errors of the library and of the file system into TableError, with the table and the action."""
+        try:
+            yield
+        except KohortError:
+            raise
+        except (OSError, *self.failures()) as error:
+            text = " ".join(str(error).split())
+            raise TableError(
+                f"{self.name}: cannot {action}: {type(error).__name__}: {text[:LONGEST_REASON]}. The table and the"
+                " group's offsets agree on what is written: mend the cause, then load again"
+            ) from error
 
     def unknown_outcomes(self) -> tuple[type[Exception], ...]:
         """Return the errors of a commit with an unknown outcome: only the refreshed table shows the outcome."""

@@ -1,6 +1,7 @@
 """Commits of rows with offsets: compare-and-swap, races, unknown outcomes, schema and owner of the table."""
 
 import dataclasses
+import shutil
 
 import pyarrow as pa
 import pytest
@@ -260,3 +261,22 @@ def test_damaged_property_of_an_iceberg_table_is_named(tmp_path):
 
     with pytest.raises(TableError, match=r"property kohort\.offsets\.orders is not kohort's"):
         sink.check(ORDERS, ())
+
+
+def test_error_of_the_library_names_table_and_action(make, tmp_path):
+    sink = make()
+    for folder in tmp_path.iterdir():
+        shutil.rmtree(folder) if folder.is_dir() else folder.unlink()
+
+    failed = pytest.raises(TableError, match=r"cannot commit rows: .*mend the cause, then load again")
+    with failed, sink.explained("commit rows"):
+        sink.commit(rows(1), [OffsetStep(ORDERS, 0, None, 10)])
+
+
+def test_place_that_is_no_folder_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    sink = DeltaSink(tmp_path / "file" / "orders")
+
+    failed = pytest.raises(TableError, match=r"cannot (be created|open or create the table): ")
+    with failed, sink.explained("open or create the table"):
+        sink.open(SCHEMA)
