@@ -342,6 +342,26 @@ def test_unknown_schemas_of_later_values_leave_an_earlier_value_decodable():
     assert found.to_pylist()[0] == {"value": 2, "avro_error": None}
 
 
+def test_registered_bytes_without_a_length_are_a_reason_of_the_value():
+    avro = AvroFormat('"bytes"', registry={1: '"bytes"'})
+
+    (row,) = finished(avro, [framed(1, b"\4ab")], avro_errors=True).to_pylist()
+
+    assert row["value"] is None
+    assert "no length before values of the schema bytes" in row["avro_error"]
+
+
+def test_symbol_that_is_no_unicode_text_is_a_reason_of_the_value():
+    enum = '{"type": "enum", "name": "e", "symbols": ["\\ud800"]}'
+    registry = {1: json.dumps(record(field("a", json.loads(enum))))}
+    avro = AvroFormat(json.dumps(record(field("a", "string"))), registry=registry)
+
+    (row,) = finished(avro, [framed(1, b"\0")], avro_errors=True).to_pylist()
+
+    assert row["a"] is None
+    assert row["avro_error"] is not None
+
+
 def test_references_define_types_of_other_names_than_their_own():
     inner = record(field("cents", "long"), name="shop.Inner")
     outer = record(field("i", inner), name="shop.Outer")

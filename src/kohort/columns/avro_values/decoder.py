@@ -27,6 +27,7 @@ PROGRAMS_MOST: Final = 1000
 """Limit of the kept programs."""
 UNKNOWN_MOST: Final = 16
 """Limit of unknown schemas that the registry is asked for in one block of values."""
+RAW_BYTES: Final = "Confluent's serializers write no length before values of the schema bytes: read the column value"
 NOT_ASKED: Final = (
     f"the registry does not know {UNKNOWN_MOST} other schemas of this batch, and was not asked for this one"
 )
@@ -149,11 +150,14 @@ class AvroDecoder:
             writer = parse_schema(*self._format.writer_schema(reference))
             if self._reader is None:
                 self._set_reader(writer)
-            found: Program | str = self._readers[READER].program(writer)
+            is_raw = writer.kind == "bytes" and not writer.logical
+            found: Program | str = RAW_BYTES if is_raw else self._readers[READER].program(writer)
         except LookupError:
             return f"schema {reference} is unknown to the registry"
         except AvroProblem as problem:
             found = str(problem)
+        except UnicodeEncodeError:
+            found = "a name in the schema is not valid Unicode"
         if isinstance(found, str):
             found = self._with_schema(found, reference)
         if len(self._programs) >= PROGRAMS_MOST:
