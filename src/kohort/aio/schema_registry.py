@@ -6,6 +6,7 @@ A registry is asked once per schema. So each call opens its own connection, and 
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 import threading
 import time
@@ -40,10 +41,12 @@ class BaseSchemaRegistry:
     def _begin(self, config: SchemaRegistryConfig) -> None:
         self.config = config
         self._calls = self.calls = RegistryCalls(config, system_rng(), SystemClock().now_ms)
-        self._turn = threading.Lock()
+        self._turn, self._process = threading.Lock(), os.getpid()
 
     def run(self, call: Generator[Any, Any, R]) -> R:
         """Run a call, and block. One call at a time: the next one may find its schema in the cache."""
+        if self._process != os.getpid():  # a fork copies a lock that another thread may hold
+            self._turn, self._process = threading.Lock(), os.getpid()
         with self._turn:
             client = self._httpx.Client(**self._options)
             with client:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 import threading
@@ -42,6 +43,19 @@ def test_blocking_and_asyncio_clients_have_the_same_answers() -> None:
         assert asyncio.run(asked()) == expected
         assert expected[:3] == [["base", "a/b"], [1], schema]
         assert server.headers[-1]["Authorization"] == "Basic bWU6c2VjcmV0"
+
+
+def test_registry_works_in_a_fork_while_another_thread_of_the_parent_asks() -> None:
+    with fake_registry() as server:
+        registry = SchemaRegistry(server.url)
+        with registry._turn:  # held by a thread that the child does not have
+            child = os.fork()
+            if not child:
+                os._exit(0 if registry.get_subjects() == [] else 1)
+            _, status = os.waitpid(child, 0)
+
+        assert os.waitstatus_to_exitcode(status) == 0
+        assert registry.get_subjects() == []
 
 
 def test_registry_without_server_is_retriable() -> None:
