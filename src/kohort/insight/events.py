@@ -98,7 +98,7 @@ STILL_RUNS: Final = (FENCED, "UNKNOWN_MEMBER_ID")
 RETRY_MS: Final = 3_000
 """Longest time in ms from the rejected request of a client to its next join, if both processes have one client id."""
 REJOIN_MS: Final = 60_000
-"""Longest time in ms from the rejected request of a client to its next join, if the client ids differ."""
+"""Time in ms after a proven duplicate in which either of its processes may join again."""
 """Errors of requests from a replaced process. Heartbeats of some clients (aiokafka) contain no instance id."""
 
 
@@ -358,6 +358,8 @@ class Takeover:
     old_member_id: str
     observed: bool = False
     refused: list[journal.RequestFenced] = field(default_factory=list)
+    follows_duplicate: bool = False
+    """True within a minute of a replacement whose old process still ran: either process may have joined again."""
     repeats: bool = False
     """True if the process of the previous replacement joined again right after its rejected request."""
 
@@ -378,7 +380,8 @@ class Takeover:
 
     @property
     def confidence(self) -> Confidence:
-        return "proof" if self.refused else "medium" if self.observed or self.repeats else "high"
+        is_unsure = self.observed or self.repeats or self.follows_duplicate
+        return "proof" if self.refused else "medium" if is_unsure else "high"
 
     @property
     def sentence(self) -> str:
@@ -392,7 +395,8 @@ class Takeover:
                 "group.instance.id replace each other, or the client restarted."
             )
         if not self.refused:
-            return f"{head}; {short_id(self.old_member_id)} sent no more requests."
+            known = " Two processes had the same group.instance.id shortly before." if self.follows_duplicate else ""
+            return f"{head}; {short_id(self.old_member_id)} sent no more requests.{known}"
         first = self.refused[0]
         after = seconds(first.at_ms - self.at_ms)
         return (
@@ -419,7 +423,9 @@ def takeovers(entries: Iterable[journal.JournalEntry]) -> list[Takeover]:
             by_old_id[entry.old_member_id] = found[-1]
             place = entry.group, entry.member.instance_id
             before = by_instance.get(place)
-            found[-1].repeats = before is not None and before.is_reversed_by(entry)
+            if before is not None:
+                found[-1].repeats = before.is_reversed_by(entry)
+                found[-1].follows_duplicate = before.is_duplicate and entry.at_ms - before.at_ms <= REJOIN_MS
             by_instance[place] = found[-1]
         elif (
             isinstance(entry, journal.RequestFenced)

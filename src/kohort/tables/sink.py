@@ -204,11 +204,12 @@ class TableSink(ABC):
     @contextmanager
     def explained(self, action: str) -> Iterator[None]:
         """Turn errors of the library and of the file system into TableError, with the table and the action."""
+        failures: tuple[type[Exception], ...] = (OSError, *self.failures())
         try:
             yield
         except KohortError:
             raise
-        except (OSError, *self.failures()) as error:
+        except failures as error:
             text = " ".join(str(error).split())
             raise TableError(
                 f"{self.name}: cannot {action}: {type(error).__name__}: {text[:LONGEST_REASON]}. The table and the"

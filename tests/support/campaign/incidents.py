@@ -294,7 +294,7 @@ INCIDENTS: Final = (
     ),
     Incident(
         "duplicate group.instance.id", duplicate, {JOURNAL: ("STATIC_DUPLICATE",), WATCHER: ("STATIC_DUPLICATE",)},
-        {WATCHER: ("STATIC_RESTART",)}, beside=("duplicate",),
+        {JOURNAL: ("STATIC_RESTART",), WATCHER: ("STATIC_RESTART",)}, beside=("duplicate",),
     ),
     Incident(
         "refused assignor", refused_assignor, {JOURNAL: ("INCOMPATIBLE_ASSIGNORS",), WATCHER: ()}, libraries=CLASSIC,

@@ -67,12 +67,12 @@ def test_rejected_client_that_joins_again_at_once_is_probably_a_duplicate(stage)
 
 
 @pytest.mark.parametrize(
-    ("second", "third", "pause_ms"),
-    [("st-0", "st-0", 5_000), ("st-0b", "st-0", 61_000), ("st-0b", "st-0b", 1_000)],
-    ids=["one client id", "a minute later", "the second client"],
+    ("second", "third", "pause_ms", "confidence"),
+    [("st-0", "st-0", 5_000, "medium"), ("st-0b", "st-0b", 1_000, "medium"), ("st-0b", "st-0", 61_000, "high")],
+    ids=["one client id", "the second client", "a minute later"],
 )
 def test_replacement_after_a_proven_duplicate_is_a_restart_without_a_join_of_the_rejected_client(
-    stage, second, third, pause_ms
+    stage, second, third, pause_ms, confidence
 ):
     joined = replace(stage, second)
     stage.heartbeat(stage.first, stage.generation, client_id="st-0")
@@ -84,7 +84,8 @@ def test_replacement_after_a_proven_duplicate_is_a_restart_without_a_join_of_the
     first, last = findings_of(stage)
 
     assert (first.cause, first.confidence) == ("STATIC_DUPLICATE", "proof")
-    assert (last.cause, last.confidence) == ("STATIC_RESTART", "high")
+    assert (last.cause, last.confidence) == ("STATIC_RESTART", confidence)
+    assert ("shortly before" in last.sentence) == (confidence == "medium")
 
 
 def test_rejected_request_of_replaced_static_member_proves_duplicate_instance_id(stage):
