@@ -95,11 +95,11 @@ GROUP_FULL: Final = "GROUP_MAX_SIZE_REACHED"
 FENCED: Final = "FENCED_INSTANCE_ID"
 UNRELEASED: Final = "UNRELEASED_INSTANCE_ID"
 STILL_RUNS: Final = (FENCED, "UNKNOWN_MEMBER_ID")
+"""Errors of requests from a replaced process. Heartbeats of some clients (aiokafka) contain no instance id."""
 RETRY_MS: Final = 3_000
 """Longest time in ms from the rejected request of a client to its next join, if both processes have one client id."""
 REJOIN_MS: Final = 60_000
 """Time in ms after a proven duplicate in which either of its processes may join again."""
-"""Errors of requests from a replaced process. Heartbeats of some clients (aiokafka) contain no instance id."""
 
 
 @dataclass(slots=True)
@@ -358,6 +358,8 @@ class Takeover:
     old_member_id: str
     observed: bool = False
     refused: list[journal.RequestFenced] = field(default_factory=list)
+    previous: journal.ClientIdentity | None = None
+    """Member of the previous replacement."""
     follows_duplicate: bool = False
     """True within a minute of a replacement whose old process still ran: either process may have joined again."""
     repeats: bool = False
@@ -368,10 +370,16 @@ class Takeover:
         return bool(self.refused) or self.repeats
 
     def is_reversed_by(self, later: journal.StaticReplaced) -> bool:
-        """Return whether the old process joins again: the client of its rejected request, soon after that request."""
-        if not self.refused or later.member.client != self.refused[-1].member.client:
+        """Return whether the old process joins again: the client of its rejected request, soon after that request.
+
+        The journal keeps a limited number of rejected requests. Beyond it, two clients that take turns are enough.
+        """
+        client, is_other = later.member.client, later.member.client != self.member.client
+        if not self.refused:
+            takes_turns = is_other and self.previous is not None and client == self.previous.client
+            return takes_turns and self.follows_duplicate and later.at_ms - self.at_ms <= REJOIN_MS
+        if client != self.refused[-1].member.client:
             return False
-        is_other = later.member.client != self.member.client
         return later.at_ms - self.refused[-1].at_ms <= (REJOIN_MS if is_other else RETRY_MS)
 
     @property
@@ -391,8 +399,8 @@ class Takeover:
             return f"{head} (from the group's record)."
         if not self.refused and self.is_duplicate:
             return (
-                f"{head}, right after a rejected request of the same client. Either two processes with this "
-                "group.instance.id replace each other, or the client restarted."
+                f"{head}, right after that client was replaced or its request rejected. Either two processes with "
+                "this group.instance.id replace each other, or the client restarted."
             )
         if not self.refused:
             known = " Two processes had the same group.instance.id shortly before." if self.follows_duplicate else ""
@@ -425,7 +433,9 @@ def takeovers(entries: Iterable[journal.JournalEntry]) -> list[Takeover]:
             before = by_instance.get(place)
             if before is not None:
                 found[-1].repeats = before.is_reversed_by(entry)
-                found[-1].follows_duplicate = before.is_duplicate and entry.at_ms - before.at_ms <= REJOIN_MS
+                found[-1].previous = before.member
+                is_soon = entry.at_ms - before.at_ms <= REJOIN_MS
+                found[-1].follows_duplicate = is_soon and (before.is_duplicate or before.follows_duplicate)
             by_instance[place] = found[-1]
         elif (
             isinstance(entry, journal.RequestFenced)

@@ -63,7 +63,20 @@ def test_rejected_client_that_joins_again_at_once_is_probably_a_duplicate(stage)
 
     assert (first.cause, first.confidence) == ("STATIC_DUPLICATE", "proof")
     assert (last.cause, last.confidence) == ("STATIC_DUPLICATE", "medium")
-    assert "right after a rejected request of the same client" in last.sentence
+    assert "right after that client was replaced or its request rejected" in last.sentence
+
+
+def test_clients_that_take_turns_are_probably_duplicates_after_the_limit_of_journaled_rejections(stage):
+    replace(stage)
+    stage.heartbeat(stage.first, stage.generation, client_id="st-0")
+    for client_id in ("st-0", "st-0b", "st-0"):
+        stage.advance(1_000)
+        stage.join("", client_id=client_id, instance_id="pay-0", connection=1)
+
+    assert [(one.cause, one.confidence) for one in findings_of(stage)] == [
+        ("STATIC_DUPLICATE", "proof"),
+        *[("STATIC_DUPLICATE", "medium")] * 3,
+    ]
 
 
 @pytest.mark.parametrize(
