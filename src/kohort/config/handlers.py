@@ -50,7 +50,7 @@ class HandlerConfig:
         1, "Records of one partition that are handled at the same time, those of a key in order.", low=1, high=1000
     )
     max_unfinished: int = option(
-        1000, "Limit of records after the first unfinished one, with concurrency.", low=1, high=MOST_UNFINISHED
+        1000, "Limit of records from the first unfinished one on, with concurrency.", low=1, high=MOST_UNFINISHED
     )
     batches: bool = option(False, "True to call the function with lists of records.")
 
