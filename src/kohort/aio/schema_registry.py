@@ -47,15 +47,19 @@ class BaseSchemaRegistry:
         """Run a call, and block. One call at a time: the next one may find its schema in the cache."""
         if self._process != os.getpid():  # a fork copies a lock that another thread may hold
             self._turn, self._process = threading.Lock(), os.getpid()
-        with self._turn:
-            client = self._httpx.Client(**self._options)
-            with client:
-                return run_call(call, lambda step: _step(client, step))
+        with self._turn, self._opened(self._httpx.Client) as client:
+            return run_call(call, lambda step: _step(client, step))
 
     async def run_async(self, call: Generator[Any, Any, R]) -> R:
         """Run a call on the current event loop."""
-        async with self._httpx.AsyncClient(**self._options) as client:
+        async with self._opened(self._httpx.AsyncClient) as client:
             return await run_call_async(call, lambda step: _step_async(client, step))
+
+    def _opened(self, client: Callable[..., Any]) -> Any:
+        try:
+            return client(**self._options)
+        except ImportError as error:  # a SOCKS proxy in the environment
+            raise ConfigError(f"schema registry: the proxy of the environment cannot be used: {error}") from error
 
     @cached_property
     def _httpx(self) -> Any:

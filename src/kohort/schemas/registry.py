@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from typing import Any, Final, Generic, TypeVar
+from uuid import UUID
 
 import msgspec
 
@@ -229,7 +230,7 @@ class RegistryCalls:
         path = f"/schemas/ids/{ref}" if isinstance(ref, int) else f"/schemas/guids/{escaped(ref)}"
         answer = yield from self._client.send("GET", path + (f"?format={form}" if form else ""), _Answer)
         if isinstance(ref, int):
-            return RegisteredSchema(ref, _schema_of(answer), answer.guid)
+            return RegisteredSchema(ref, _schema_of(answer), _guid_of(answer))
         return RegisteredSchema(answer.id or 0, _schema_of(answer), ref)
 
     def _version(self, subject: str, version: int | str, form: str) -> Exchange[RegisteredSchema]:
@@ -262,7 +263,15 @@ def _registered(answer: _Answer, schema: Schema, subject: str) -> RegisteredSche
         raise SchemaRegistryError(
             f"schema registry: the answer for subject {subject!r} has id {answer.id}: expected 4 bytes", subject=subject
         )
-    return RegisteredSchema(answer.id, schema, answer.guid, subject, answer.version)
+    return RegisteredSchema(answer.id, schema, _guid_of(answer), subject, answer.version)
+
+
+def _guid_of(answer: _Answer) -> str | None:
+    """Return the GUID; None if it is no UUID, which a header cannot hold. The schema then has its id only."""
+    try:
+        return str(UUID(answer.guid)) if answer.guid else None
+    except ValueError:
+        return None
 
 
 def _schema_of(answer: _Answer) -> Schema:

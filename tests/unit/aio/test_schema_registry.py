@@ -58,6 +58,22 @@ def test_registry_works_in_a_fork_while_another_thread_of_the_parent_asks() -> N
         assert registry.get_subjects() == []
 
 
+def test_socks_proxy_without_its_package_is_a_configuration_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1")
+
+    with pytest.raises(ConfigError, match=r"proxy of the environment cannot be used: .*socksio"):
+        SchemaRegistry("http://127.0.0.1:1").get_subjects()
+
+
+def test_guid_that_is_no_uuid_is_left_out() -> None:
+    with fake_registry() as server:
+        server.script.append((200, b'{"id": 7, "guid": "seven", "schema": "\\"int\\""}'))
+        registry = SchemaRegistry(server.url)
+        registered = registry.run(registry.calls.resolve_schema(7)).registered
+
+    assert (registered.schema_id, registered.guid) == (7, None)
+
+
 def test_registry_without_server_is_retriable() -> None:
     with fake_registry() as server:
         pass
