@@ -104,6 +104,8 @@ def test_filtered_replay_commits_nothing_and_names_next_offsets(run, ask, broker
 
 def test_replay_from_an_offset_above_the_log_end_sends_nothing(run, broker, letters):
     above = run("dead-letters", "replay", letters, "--from-offset", "9")
+    empty = run("dead-letters", "replay", letters, "--from-offset", "3", "--to-offset", "2", code=2)
+    assert "--from-offset 3 is above --to-offset 2" in empty.stderr
 
     assert "0 dead letters sent back" in above.stderr
     assert replayed(broker) == []

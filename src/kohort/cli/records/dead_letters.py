@@ -145,6 +145,10 @@ def replay(
     from kohort.client.handling.copies import MOVING
     from kohort.verbs.dead_letters import Replay, Selection, default_origin, partitions_of
 
+    if from_offset is not None and to_offset is not None and from_offset > to_offset:
+        raise click.UsageError(
+            f"--from-offset {from_offset} is above --to-offset {to_offset}: no record is between them"
+        )
     selection = Selection(
         origins=origins or (default_origin(topic),),
         reasons=reasons,
