@@ -173,7 +173,7 @@ def test_second_pipeline_with_the_output_folder_or_group_of_the_first_is_rejecte
     assert run_as("first", f"{orders}-1").ledger.sinks == {"parquet": 10}
     with pytest.raises(SinkRefused, match=r"belongs to pipeline first .* not to pipeline second"):
         run_as("second", f"{orders}-2")
-    with pytest.raises(KohortError, match=rf"group {orders}-1 belongs to pipeline first .*this is pipeline third"):
+    with pytest.raises(KohortError, match=rf"group {orders}-1 belongs to pipeline first .*not to pipeline third"):
         run_as("third", f"{orders}-1")
 
     assert run_as("first", f"{orders}-1").ledger.rows_in == 0
