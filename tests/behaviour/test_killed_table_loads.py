@@ -102,8 +102,11 @@ def test_killed_members_neither_lose_nor_repeat_a_row(tmp_path, form):
         producing.end()
         for loader in loaders:
             loader.end()
-        expired = lambda: not admin.describe_groups(["loader"])["loader"].members  # noqa: E731
-        eventually(expired, "the killed members expire", deadline_s=DEADLINE_S)
+        eventually(
+            lambda: not admin.describe_groups(["loader"])["loader"].members,
+            "the killed members expire",
+            deadline_s=DEADLINE_S,
+        )
         options = {"bootstrap_servers": broker.bootstrap, "group_id": "loader", "enable_auto_commit": False}
         with kohort.Consumer(options, auto_offset_reset="earliest") as consumer:
             columns = ["partition", "offset"]

@@ -24,6 +24,7 @@ from kohort import (
     Producer,
     SchemaRegistry,
     SchemaRegistryError,
+    TopicPartition,
     Undecodable,
     UndecodableValue,
     UsageError,
@@ -105,7 +106,7 @@ def test_asyncio_consumer_awaits_the_schema(
     async def iterated() -> list[Any]:
         found: list[Any] = []
         async with AsyncConsumer(reading, group_id=None) as consumer:
-            consumer.assign([(topic, 0)])  # type: ignore[list-item]
+            consumer.assign([TopicPartition(topic, 0)])
             async for record in consumer:
                 found.append(record)
                 if len(found) == 2:
@@ -397,12 +398,12 @@ def test_plain_formats_by_name(bootstrap: str, topic: str) -> None:
         ("text", "é"), ("json", {"a": [1, None]}), ("int32", -7), ("int64", 1 << 40), ("float64", 0.5), ("json", None)
     ]  # fmt: skip
     for name, value in cases:
-        with Producer(bootstrap_servers=bootstrap, value_serializer=name) as producer:  # type: ignore[arg-type]
+        with Producer(bootstrap_servers=bootstrap, value_serializer=name) as producer:  # type: ignore[arg-type]  # any name
             offset = producer.send(topic, value).result().offset
         options: dict[str, Any] = {"bootstrap_servers": bootstrap, "value_deserializer": name}
         with Consumer(**options) as consumer:
-            consumer.assign([(topic, 0)])  # type: ignore[list-item]
-            consumer.seek((topic, 0), offset)  # type: ignore[arg-type]
+            consumer.assign([TopicPartition(topic, 0)])
+            consumer.seek(TopicPartition(topic, 0), offset)
             assert [record.value for record in consumer.poll(60_000)] == [value]
 
 
@@ -410,6 +411,6 @@ def test_wrong_options_name_the_remedy(bootstrap: str) -> None:
     with pytest.raises(ConfigError, match=r"avro and json-schema need schema\.registry\.url"):
         Consumer(bootstrap_servers=bootstrap, value_deserializer="avro")
     with pytest.raises(ConfigError, match="one of text, json, int32"):
-        Consumer(bootstrap_servers=bootstrap, value_deserializer="avo")  # type: ignore[arg-type]
+        Consumer(bootstrap_servers=bootstrap, value_deserializer="avo")  # type: ignore[arg-type]  # wrong on purpose
     with pytest.raises(ConfigError, match="expected one of raise, skip, undecodable"):
-        Consumer(bootstrap_servers=bootstrap, on_decode_error="ignore")  # type: ignore[arg-type]
+        Consumer(bootstrap_servers=bootstrap, on_decode_error="ignore")  # type: ignore[arg-type]  # wrong on purpose

@@ -194,7 +194,7 @@ class RegistryDeserializer(Deserializer):
     def deserialize(self, data: bytes, ctx: SerializationContext) -> Any:
         """Decode a value with the schema that its prefix or header refers to.
 
-        Raises UndecodableValue, also for a schema that the registry does not have.
+        Raises UndecodableValue for invalid bytes, and for an unknown schema id.
         """
         schema, payload, path = read_frame(data, ctx.headers, is_key=ctx.is_key, has_path=self.has_path)
         registry = self._registry

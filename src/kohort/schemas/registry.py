@@ -267,7 +267,7 @@ def _registered(answer: _Answer, schema: Schema, subject: str) -> RegisteredSche
 
 
 def _guid_of(answer: _Answer) -> str | None:
-    """Return the GUID; None if it is no UUID, which a header cannot hold. The schema then has its id only."""
+    """Return the GUID of the schema; None for an invalid UUID. A header can hold a UUID only."""
     try:
         return str(UUID(answer.guid)) if answer.guid else None
     except ValueError:

@@ -68,7 +68,7 @@ class StageClients:
         raise AssertionError("values without schemas")
 
     def close(self) -> None:
-        """Do nothing: the producer belongs to the stage."""
+        """Keep the producer open: the next member of the stage uses it."""
 
 
 class StageClaim:
@@ -145,7 +145,7 @@ class Unneeded:
 
 
 class Story:
-    """Members that handle the records of a topic one after the other; some die at a record."""
+    """Successive members of one group on one topic. Some members die while they handle a record."""
 
     def __init__(self, seed: int, deaths: int) -> None:
         self.stage = ConsumerStage()

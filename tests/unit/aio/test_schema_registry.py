@@ -48,7 +48,7 @@ def test_blocking_and_asyncio_clients_have_the_same_answers() -> None:
 def test_registry_works_in_a_fork_while_another_thread_of_the_parent_asks() -> None:
     with fake_registry() as server:
         registry = SchemaRegistry(server.url)
-        with registry._turn:  # held by a thread that the child does not have
+        with registry._turn:  # as if another thread of the parent sent a request
             child = os.fork()
             if not child:
                 os._exit(0 if registry.get_subjects() == [] else 1)
@@ -65,7 +65,7 @@ def test_socks_proxy_without_its_package_is_a_configuration_error(monkeypatch: p
         SchemaRegistry("http://127.0.0.1:1").get_subjects()
 
 
-def test_guid_that_is_no_uuid_is_left_out() -> None:
+def test_invalid_guid_of_a_registry_is_omitted() -> None:
     with fake_registry() as server:
         server.script.append((200, b'{"id": 7, "guid": "seven", "schema": "\\"int\\""}'))
         registry = SchemaRegistry(server.url)
@@ -94,7 +94,7 @@ def test_answer_above_the_limit_is_rejected(monkeypatch: pytest.MonkeyPatch) -> 
             asyncio.run(AsyncSchemaRegistry(server.url).get_subjects())
 
 
-def test_answer_without_end_is_given_up_after_the_timeout() -> None:
+def test_endless_answer_of_a_registry_ends_at_the_timeout() -> None:
     stop = threading.Event()
 
     def drip(listener: socket.socket) -> None:

@@ -372,7 +372,7 @@ def test_references_define_types_of_other_names_than_their_own():
         assert [str(one.type) for one in found.fields] == ["shop.Inner", "shop.Outer"]
 
 
-def test_schemas_that_do_not_match_are_a_reason_of_the_value():
+def test_incompatible_writer_schema_is_reported_with_its_values():
     assert "field 'a': string cannot be read as int" in reason(
         [b"\0"], record(field("a", "string")), record(field("a", "int"))
     )

@@ -115,7 +115,7 @@ class EqualTargets:
             if len(partitions) > room:
                 in_order = in_partition_order(partitions)
                 self._unassigned += [(topic, partition) for partition in in_order[room:]]
-                if room:  # a new value for a key leaves the order of the keys as it is
+                if room:  # replacing the value of a key keeps the iteration order, as in Java
                     target[topic] = frozenset(in_order[:room])
                 else:
                     del target[topic]
